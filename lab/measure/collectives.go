@@ -103,6 +103,16 @@ func switchParameters() []parameter {
 	}
 }
 
+// allReduceKinds has the all-reduces of frameworks, by direct kernels, rings or a switch.
+func allReduceKinds() []tabled {
+	return []tabled{{
+		kind: AllReduce, section: "gpu.all_reduce",
+		cost:       func(g *gpu.Spec, s *Sample) gpu.Cost { return g.MethodCost(s.op, s.gpus, s.bytes) },
+		parameters: allReduceParameters(),
+		forms:      allReduceForms(),
+	}}
+}
+
 func collectiveKinds() (all []tabled) {
 	for i := range gpu.Collectives {
 		x := &gpu.Collectives[i]

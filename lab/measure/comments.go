@@ -10,7 +10,7 @@ import (
 func moved(kinds []Fitted) map[string]bool {
 	sections := map[Kind]string{
 		GEMM: "gpu.gemm", FP8GEMM: "gpu.gemm_fp8", FP8BlockGEMM: "gpu.gemm_fp8_block", NVFP4GEMM: "gpu.gemm_nvfp4",
-		AllReduce: "gpu.all_reduce", Decode: "gpu.decode_attention", FP8Decode: "gpu.decode_attention_fp8", Prefill: "gpu.prefill_attention", FP8Prefill: "gpu.prefill_attention_fp8",
+		Decode: "gpu.decode_attention", FP8Decode: "gpu.decode_attention_fp8", Prefill: "gpu.prefill_attention", FP8Prefill: "gpu.prefill_attention_fp8",
 	}
 	keys := map[string]bool{}
 	for _, l := range latentSections {

@@ -64,7 +64,7 @@ func parameters(kind Kind) []parameter {
 		return latentParameters(kind)
 	}
 	if k := tabledOf(kind); k != nil {
-		return k.parameters
+		return slices.Clone(k.parameters) // callers delete from the list
 	}
 	if e := expertsOf(kind); e != nil {
 		return expertParameters(e)
@@ -92,8 +92,6 @@ func parameters(kind Kind) []parameter {
 		return prefillParameters(func(t *Target) *gpu.PrefillSpec { return &attention(t).Prefill })
 	case Extend:
 		return extendParameters()
-	case AllReduce:
-		return allReduceParameters()
 	case PCIe:
 		return pcieParameters()
 	case PageSparse:

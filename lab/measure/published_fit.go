@@ -96,7 +96,7 @@ func (p *Published) serving(t *Target, framework string, kind Kind, rows []Sampl
 		}
 		return rows
 	}
-	if kind == AllReduce || tabledOf(kind) != nil {
+	if tabledOf(kind) != nil {
 		return rows
 	}
 	if expertsOf(kind) != nil {
@@ -203,7 +203,7 @@ func judged(e Errors) Errors {
 
 // fewest is the least number of rows of a kind.
 func fewest(kind Kind) int {
-	if kind == AllReduce || tabledOf(kind) != nil {
+	if tabledOf(kind) != nil {
 		return fewestSizes
 	}
 	return fewestRows
@@ -222,9 +222,6 @@ func forms(framework string, kind Kind) []func(*gpu.Spec) {
 	}
 	if k := tabledOf(kind); k != nil {
 		return k.forms
-	}
-	if kind == AllReduce {
-		return allReduceForms()
 	}
 	if e := expertsOf(kind); e != nil {
 		return expertForms(e)

@@ -288,8 +288,6 @@ func (t *Target) kernel(s *Sample) gpu.Cost {
 			own.Extend.MaxSplits = 1
 		}
 		return own.ExtendAttentionCost(1, s.chunk, s.finished, s.heads)
-	case AllReduce:
-		return g.MethodCost(s.op, s.gpus, s.bytes)
 	case PCIe:
 		return gpu.Cost{Bytes: float64(s.bytes), Seconds: t.Link.TransferTime(s.bytes).Seconds()}
 	case PageSparse:

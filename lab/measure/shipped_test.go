@@ -191,7 +191,7 @@ func (l laws) check() {
 		l.latents()
 		return
 	}
-	if l.kind == AllReduce || tabledOf(l.kind) != nil {
+	if tabledOf(l.kind) != nil {
 		l.tabled()
 		return
 	}

@@ -6,7 +6,8 @@ import (
 	"github.com/l3sim/l3sim/gpu"
 )
 
-// tabled is a kind of kernels whose tables AIConfigurator has apart, with a section of its own in a fit. Its rows are held out one by one.
+// tabled is a kind of kernels whose tables AIConfigurator has apart, with a section of its own in a fit. Its rows are held out one by one;
+// all-reduces are measured in other files, too.
 type tabled struct {
 	kind       Kind
 	section    string
@@ -16,7 +17,7 @@ type tabled struct {
 }
 
 // tabledKinds are those of collectives and of indexers.
-var tabledKinds = slices.Concat(collectiveKinds(), exchangeKinds(), indexKinds())
+var tabledKinds = slices.Concat(allReduceKinds(), collectiveKinds(), exchangeKinds(), indexKinds())
 
 // tabledOf returns a kind's table, nil for another kind.
 func tabledOf(kind Kind) *tabled {
@@ -29,5 +30,5 @@ func tabledOf(kind Kind) *tabled {
 
 // single says that rows of a kind are held out one by one.
 func (s *Sample) single() bool {
-	return s.kind.latent() || tabledOf(s.kind) != nil || s.kind == AllReduce && s.row != ""
+	return s.kind.latent() || tabledOf(s.kind) != nil && (s.kind != AllReduce || s.row != "")
 }
