@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/parquet-go/parquet-go"
@@ -110,23 +111,29 @@ func (c *collector) parquetColumns(p *parquet.File) (*parquetColumns, error) {
 	found := &parquetColumns{table: *f}
 	for _, name := range []string{found.input, found.output, found.arrival} {
 		leaf, ok := schema.Lookup(name)
+		if !ok {
+			leaf, ok = schema.Lookup(strings.Split(name, ".")...) // a field within a group
+		}
 		switch {
 		case name == "" || !ok && name == found.arrival && !found.required:
 			continue
 		case !ok:
 			return nil, &input.Error{File: c.file, Expected: "a column " + name + ", or the file's own names in --columns", Nearest: input.Nearest(name, s.names)}
 		case leaf.MaxRepetitionLevel > 0 || !isNumber(leaf) && !(name == found.arrival && found.name == timestamps.name):
-			return nil, &input.Error{File: c.file, Key: name, Expected: "a column of numbers"}
+			expected := "a column of numbers"
+			if decimals(leaf) > 0 {
+				expected = "a column of whole numbers or reals, such as this decimal cast to DOUBLE"
+			}
+			return nil, &input.Error{File: c.file, Key: name, Expected: expected}
 		}
 		found.at = append(found.at, leaf.ColumnIndex)
+	}
+	if lost := c.unreadInParquet(s); len(lost) > 0 {
+		c.note("%s: not read from Parquet; JSON lines keep hashes of prefixes and conversations", strings.Join(lost, " and "))
 	}
 	c.use(f, "parquet")
 	c.format = "parquet"
 	return found, nil
-}
-
-func isNumber(leaf parquet.LeafColumn) bool {
-	return slices.Contains([]parquet.Kind{parquet.Int32, parquet.Int64, parquet.Float, parquet.Double}, leaf.Node.Type().Kind())
 }
 
 // parquetSample returns the first rows of a file, and the units of columns that are times by their type.
@@ -135,15 +142,28 @@ func parquetSample(p *parquet.File) *sample {
 	groups := p.RowGroups()
 	for _, path := range p.Schema().Columns() {
 		leaf, ok := p.Schema().Lookup(path...)
-		if len(path) != 1 || !ok || leaf.MaxRepetitionLevel > 0 {
+		if !slices.Contains(s.names, path[0]) {
+			s.names = append(s.names, path[0])
+		}
+		if !ok || leaf.MaxRepetitionLevel > 0 {
 			continue
 		}
-		name := path[0]
-		s.names = append(s.names, name)
+		name := strings.Join(path, ".")
+		s.nested = append(s.nested, name)
 		if of := leaf.Node.Type().LogicalType(); of != nil {
-			if at, ok := of.Value.(*parquetformat.TimestampType); ok && at.Unit.Value != nil {
-				s.units[name] = map[time.Duration]string{time.Millisecond: "ms", time.Microsecond: "us", time.Nanosecond: "ns"}[at.Unit.Value.Duration()]
+			var unit parquetformat.TimeUnit
+			switch of := of.Value.(type) {
+			case *parquetformat.TimestampType:
+				unit = of.Unit
+			case *parquetformat.TimeType:
+				unit = of.Unit
 			}
+			if unit.Value != nil {
+				s.units[name] = map[time.Duration]string{time.Millisecond: "ms", time.Microsecond: "us", time.Nanosecond: "ns"}[unit.Value.Duration()]
+			}
+		}
+		if isDay(leaf) {
+			s.values[name] = []string{"a day"}
 		}
 		rank, _ := timeName(name)
 		if len(groups) == 0 || !isNumber(leaf) && (rank < 0 || leaf.Node.Type().Kind() != parquet.ByteArray) ||
@@ -160,7 +180,6 @@ func parquetSample(p *parquet.File) *sample {
 		}
 		_ = at.pages.Close() // nothing was written
 	}
-	s.nested = s.names
 	return s
 }
 

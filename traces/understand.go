@@ -142,6 +142,10 @@ func (c *collector) fitClock(t *table, s *sample, named bool) {
 		unit = of
 	}
 	numbers := numbersIn(texts)
+	if of := s.units[t.arrival]; of != "" && c.options.Columns.Unit == "" && !datesIn(texts) { // a type says more than a name
+		t.clock = clocks[of]
+		return
+	}
 	switch known := t.parse != nil && t.exact; {
 	case known:
 		return

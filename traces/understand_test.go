@@ -237,6 +237,89 @@ func TestParquetTimes(t *testing.T) {
 	}
 }
 
+// TestParquetTypes: numbers are read by their type: decimals and days are no whole numbers, a time of day has its unit, and a timestamp its own
+// whatever the column's name; fields within groups are read, and what Parquet holds of prefixes and conversations is said to be lost.
+func TestParquetTypes(t *testing.T) {
+	type lengths struct {
+		Input  int64 `parquet:"prompt_tokens"`
+		Output int64 `parquet:"completion_tokens"`
+	}
+	two := []lengths{{3, 1}, {4, 1}}
+	write := func(rows any) string {
+		var b bytes.Buffer
+		w := parquet.NewWriter(&b, parquet.SchemaOf(reflect.Zero(reflect.TypeOf(rows).Elem()).Interface()))
+		for i := range reflect.ValueOf(rows).Len() {
+			if err := w.Write(reflect.ValueOf(rows).Index(i).Interface()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
+	}
+	type decimal struct {
+		Input  int32 `parquet:"prompt_tokens,decimal(2:9)"`
+		Output int64 `parquet:"completion_tokens"`
+	}
+	type whole struct {
+		Input  int32 `parquet:"prompt_tokens,decimal(0:9)"`
+		Output int64 `parquet:"completion_tokens"`
+	}
+	type decimalTime struct {
+		At     int64 `parquet:"arrival_s,decimal(3:18)"`
+		Input  int64 `parquet:"input_tokens"`
+		Output int64 `parquet:"output_tokens"`
+	}
+	type day struct {
+		At     int32 `parquet:"created_at,date"`
+		Input  int64 `parquet:"prompt_tokens"`
+		Output int64 `parquet:"completion_tokens"`
+	}
+	type clockTime struct {
+		At     int32 `parquet:"time,time(millisecond)"`
+		Input  int64 `parquet:"prompt_tokens"`
+		Output int64 `parquet:"completion_tokens"`
+	}
+	type stamp struct {
+		At     time.Time `parquet:"arrival_s,timestamp(millisecond)"`
+		Input  int64     `parquet:"input_tokens"`
+		Output int64     `parquet:"output_tokens"`
+	}
+	type group struct {
+		Created int64   `parquet:"created"`
+		Usage   lengths `parquet:"usage"`
+	}
+	type hashes struct {
+		Session string  `parquet:"session_id"`
+		Input   int64   `parquet:"prompt_tokens"`
+		Output  int64   `parquet:"completion_tokens"`
+		Hashes  []int64 `parquet:"hash_ids"`
+	}
+	at := time.UnixMilli(2500)
+	for _, c := range []struct{ file, want, note string }{
+		{write([]decimal{{300, 1}}), "error f: prompt_tokens: expected a column of whole numbers or reals, such as this decimal cast to DOUBLE", ""},
+		{write([]whole{{3, 1}}), "parquet; 3@0;  ", ""},
+		{write([]decimalTime{{2500, 3, 1}}), "error f: arrival_s: expected a column of whole numbers or reals", ""},
+		{write([]day{{20000, 3, 1}, {20001, 4, 1}}), "parquet; 3@0 4@0;  ", "created_at (a day)"},
+		{write([]clockTime{{5, 3, 1}, {2505, 4, 1}}), "parquet; 3@0 4@2.5; time milliseconds", ""},
+		{write([]stamp{{at, 3, 1}, {at.Add(time.Second), 4, 1}}), "parquet; 3@0 4@1; arrival_s milliseconds", ""},
+		{write([]group{{1700000000, two[0]}, {1700000003, two[1]}}), "parquet; 3@0 4@3; created seconds", ""},
+		{write([]hashes{{"a", 3, 1, []int64{1}}}), "parquet; 3@0;  ", "hash_ids and session_id: not read from Parquet; JSON lines keep hashes of prefixes and conversations"},
+	} {
+		trace, err := readFirst("f", strings.NewReader(c.file), 0)
+		got := ""
+		if err != nil {
+			got = "error " + err.Error()
+		} else {
+			got = readBack(trace)
+		}
+		if !strings.HasPrefix(got, c.want) || err == nil && (got != c.want || !strings.Contains(strings.Join(trace.Notes, "\n"), c.note)) {
+			t.Errorf("got  %s\nwant %s, %s", got, c.want, c.note)
+		}
+	}
+}
+
 // TestBlocks: the tokens of a block are found from the numbers of hashes of many prompts, whether a last block that is not full has one or
 // not.
 func TestBlocks(t *testing.T) {
