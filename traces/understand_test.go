@@ -379,7 +379,7 @@ func TestMooncakeAgain(t *testing.T) {
 	})
 }
 
-// TestSampleOfObjects: of an array all objects are looked at, as of lines, and of either the first of sampleRows; a field within a field is named
+// TestSampleOfObjects: of an array all objects are looked at, as of lines, and of either the first of 256; a field within a field is named
 // with a dot, as deep as mostNested. Numbers are kept as they are written.
 func TestSampleOfObjects(t *testing.T) {
 	rows := []string{`{"t": 1.50, "in": {"n": 10, "deep": {"m": {"k": {"lost": 1}, "kept": 2}}}, "who": "a", "list": [1]}`, `{"t": 2, "in": {"n": 11}, "who": "b"}`, `{"t": 3e2, "late": 7}`}
@@ -393,9 +393,9 @@ func TestSampleOfObjects(t *testing.T) {
 			t.Errorf("with %q between, names %q, want %q", between, got.names, names)
 		}
 	}
-	long := objectSample([]byte(strings.Repeat(`{"a": 1},`, sampleRows+1)))
-	if n := len(long.values["a"]); n != sampleRows {
-		t.Errorf("%d objects are looked at, want %d", n, sampleRows)
+	long := objectSample([]byte(strings.Repeat(`{"a": 1},`, 256+1)))
+	if n := len(long.values["a"]); n != 256 {
+		t.Errorf("%d objects are looked at, want %d", n, 256)
 	}
 	if cut := objectSample([]byte(`{"a": 1}, {"a": 2}, {"a": `)); len(cut.values["a"]) != 2 {
 		t.Errorf("of a text that ends within an object %v, want two", cut.values["a"])

@@ -283,7 +283,7 @@ func TestQueriesAtTheHostByHand(t *testing.T) {
 
 // TestStandInByHand: other links, what the GPUs draw while they wait, and kernels of another speed around attention of a told time.
 func TestStandInByHand(t *testing.T) {
-	cfg, err := Loader().Load(configs.Options{Sets: []string{"run.system=l3", "run.model=llama-2-7b", "model.tensor_parallel=2", "scheduler.sub_batches=1", "pcie.join=5us"}})
+	cfg, err := Loader().Load(configs.Options{Sets: []string{"run.system=l3", "run.model=llama-2-7b", "model.tensor_parallel=2", "scheduler.sub_batches=1", "pcie.join=5us", "node.ranksets=3"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -293,6 +293,9 @@ func TestStandInByHand(t *testing.T) {
 	}
 	if got, want := x.IdleWatts(), 2*cfg.GPU.Power.ActiveIdle; got != want || x.Link() != cfg.PCIe || x.costs.halfDuplex {
 		t.Errorf("%v W, by hand %v", got, want)
+	}
+	if !slices.ContainsFunc(x.Flow.Resources, func(r flow.Resource) bool { return r.Discipline == dataflow.Lanes && r.Count == 3 }) {
+		t.Errorf("no lanes of three ranksets among %+v", x.Flow.Resources)
 	}
 	b := &scheduler.Batch{Step: 1, Sub: []scheduler.SubBatch{*decoding(4, 600)}}
 	run := func(attention units.Duration, scale float64) (units.Duration, float64) {

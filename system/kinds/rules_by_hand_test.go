@@ -271,6 +271,13 @@ func TestContinuousByHand(t *testing.T) {
 			t.Errorf("%s: %+v, %+v, %+v", c.sets, s.Scheduler, s.Comm, s.Config)
 		}
 	}
+	// Requests apart on sixteen GPUs have a sixteenth of the tokens of an iteration each, rounded up.
+	for parallel, share := range map[string]int{"data": 63, "tensor": 0} {
+		s := rigOf(t, "run.system=gpu-only", "run.model=deepseek-v3", "gpu.preset=h200-sxm", "node.gpus=16", "model.tensor_parallel=16", "batching.max_num_batched_tokens=1000", "model.attention_parallel="+parallel).loop(nil, nil).Batcher
+		if s.PromptShare != share {
+			t.Errorf("%s: %d tokens of a prompt, by hand %d", parallel, s.PromptShare, share)
+		}
+	}
 	cfg := rigOf(t, "run.model=llama-2-7b", "run.seed=5").Hardware
 	n := Setup{Hardware: cfg, Replica: 3}
 	if got, want := n.stream(streamPredictor).Uint64(), rand.New(rand.NewPCG(5, 2<<32|3)).Uint64(); got != want || n.stream(streamBalance).Uint64() == want {

@@ -184,13 +184,24 @@ func TestGridCheck(t *testing.T) {
 			t.Errorf("%s beyond its most: %v", key, faults)
 		}
 	}
-	large := good
-	large.Contexts = slices.Repeat([]int{0}, 1<<20)
-	for i := range large.Contexts {
-		large.Contexts[i] = i + 1
+	falling := good
+	falling.Batches = []int{4, 3}
+	if err := input.Validate(&falling); err == nil || !strings.Contains(err.Error(), "expected rising numbers, 1 to 65536") {
+		t.Error(err)
 	}
-	if err := input.Validate(&large); err == nil {
-		t.Error("a table of four million rows")
+	upTo := func(n int) (list []int) {
+		for i := range n {
+			list = append(list, i+1)
+		}
+		return list
+	}
+	large := good
+	large.Heads, large.Groups, large.Batches = []int{8}, []int{1}, upTo(1024)
+	for contexts, want := range map[int]string{1024: "", 1025: "a table of at most 1048576 rows, not 1049600"} {
+		large.Contexts = upTo(contexts)
+		if err := input.Validate(&large); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%d contexts of %d batches: %v", contexts, len(large.Batches), err)
+		}
 	}
 }
 

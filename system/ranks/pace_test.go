@@ -169,6 +169,14 @@ func TestInfeasibleLimit(t *testing.T) {
 		if c.bad == "" && err != nil || c.bad != "" && (!errors.As(err, new(*input.Error)) || !strings.Contains(err.Error(), c.bad)) {
 			t.Errorf("%v: %v", c.sets, err)
 		}
+		if c.bad != "" { // a tenth of a watt is left for attention, rounded up to hundredths
+			text := err.Error()
+			var least, static float64
+			var ranks int
+			if _, err := fmt.Sscanf(text[strings.Index(text, "expected "):], "expected at least %f W, or 0 for no limit: a DIMM of %d ranks draws %f W", &least, &ranks, &static); err != nil || least-static < 0.094 || least-static > 0.116 {
+				t.Errorf("at least %v W where %v W are drawn, %v", least, static, err)
+			}
+		}
 		if _, table := HeadTable(cfg, &cfg.PIM, pim.HeadShape{HeadDim: 128, Queries: 1, ElementBits: 16}); (table == nil) != (c.bad == "") {
 			t.Errorf("%v: %v", c.sets, table)
 		}
