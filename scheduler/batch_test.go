@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/l3sim/l3sim/input"
@@ -36,6 +37,43 @@ func TestCountsOfABatch(t *testing.T) {
 	}
 	if !(&Batch{Sub: make([]SubBatch, 2)}).Empty() || !(&Batch{}).Empty() {
 		t.Error("nothing is something")
+	}
+}
+
+// TestTextsOfServingKeys: what an error expects says the limits, and the keys and values that they go with.
+func TestTextsOfServingKeys(t *testing.T) {
+	for _, c := range []struct {
+		change func(s *ServingSpec)
+		want   string
+	}{
+		{func(s *ServingSpec) { s.MaxWaiting = -1 }, "to 16777216"}, {func(s *ServingSpec) { s.PrefillStreak = -1 }, "0 (no limit) to 16777216"},
+		{func(s *ServingSpec) { s.APIRequest = -1 }, "0s to 1s"}, {func(s *ServingSpec) { s.APIToken = -1 }, "0s to 1s"}, {func(s *ServingSpec) { s.DraftTime = -1 }, "0s to 1s"},
+		{func(s *ServingSpec) { s.VerifiedTokens = 129; s.Acceptance = 1 }, "1 to 128"},
+		{func(s *ServingSpec) { s.VerifiedTokens = 3 }, "more than 0, at most 1, with serving.verified_tokens = 3: the chance that a draft is accepted"},
+		{func(s *ServingSpec) { s.Acceptance = 2 }, "0 (not given) to 1"}, {func(s *ServingSpec) { s.VerifiedOverlap = 2 }, "0 (as by chance) to 1"},
+		{func(s *ServingSpec) { s.Prefill = PrefillElsewhere }, "100MB/s to 1000TB/s with serving.prefill = \"elsewhere\""},
+		{func(s *ServingSpec) { s.PrefillBandwidth = 1e9 }, "0B/s with serving.prefill = \"here\""}, {func(s *ServingSpec) { s.PrefillLatency = 1 }, "0s with serving.prefill = \"here\""},
+		{func(s *ServingSpec) { s.Prefill, s.PrefillBandwidth, s.PrefillLatency = PrefillElsewhere, 1e9, -1 }, "0s to 1s"},
+	} {
+		s := ServingSpec{Router: RouteRoundRobin, BeyondContext: BeyondWarn, Prefill: PrefillHere, VerifiedTokens: 1, PrefillStreak: 77}
+		c.change(&s)
+		if faults := input.Faults(&s); len(faults) != 1 || !strings.Contains(faults[0].Error(), c.want) {
+			t.Errorf("%+v: %v, want %q", s, faults, c.want)
+		}
+	}
+	for key, c := range map[string]struct {
+		spec input.Checked
+		want string
+	}{
+		"max_num_seqs": {&BatchingSpec{MaxBatchTokens: 1, PageTokens: 1, MaxNumSeqs: -1}, "0 (no limit) to 16777216"},
+		"sub_batches":  {&Spec{SubBatches: 3, ChunkMultiple: 1, MinPrefillTokens: 1}, "1 or 2"},
+		"history":      {&MemorySpec{Admission: AdmitFinal, MaxTokens: 1, Spare: SpareOff, History: -1}, "0 (no forecast) to 1048576"},
+		"watermark":    {&MemorySpec{Admission: AdmitFinal, MaxTokens: 1, Spare: SpareOff, Watermark: 1}, "at least 0, less than 1"},
+		"block":        {&CacheSpec{Block: 513, PrefixAttention: PrefixOnGPU, Placement: PlaceByPrefix}, "a multiple of 512, at most 1048576, or a divisor of 512"},
+	} {
+		if faults := input.Faults(c.spec); len(faults) != 1 || faults[0].Key != key || !strings.Contains(faults[0].Error(), c.want) {
+			t.Errorf("%s: %v, want %q", key, faults, c.want)
+		}
 	}
 }
 

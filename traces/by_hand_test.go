@@ -97,8 +97,8 @@ func TestValidByHand(t *testing.T) {
 		change func(r *Request)
 		want   string
 	}{
-		{func(*Request) {}, ""}, {func(r *Request) { r.Input = 0 }, "request 1: Input"}, {func(r *Request) { r.Output = 0 }, "request 1: Output"}, {func(r *Request) { r.Input = mostTokens }, ""},
-		{func(r *Request) { r.Input = mostTokens + 1 }, "request 1: Input"}, {func(r *Request) { r.Output = mostTokens }, ""}, {func(r *Request) { r.Output = mostTokens + 1 }, "request 1: Output"},
+		{func(*Request) {}, ""}, {func(r *Request) { r.Input = 0 }, "request 1: Input"}, {func(r *Request) { r.Output = 0 }, "request 1: Output"}, {func(r *Request) { r.Input = 1 << 30 }, ""},
+		{func(r *Request) { r.Input = 1<<30 + 1 }, "request 1: Input"}, {func(r *Request) { r.Output = 1 << 30 }, ""}, {func(r *Request) { r.Output = 1<<30 + 1 }, "request 1: Output"},
 		{func(r *Request) { r.Arrival = -1 }, "request 1: Arrival"}, {func(r *Request) { r.Arrival = units.Duration(maxSeconds) * units.Second }, ""},
 		{func(r *Request) { r.Arrival = units.Duration(maxSeconds)*units.Second + 1 }, "request 1: Arrival"},
 		{func(r *Request) { r.Turn = &Turn{Think: -1} }, "Turn.Think"}, {func(r *Request) { r.Turn = &Turn{} }, ""},
