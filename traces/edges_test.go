@@ -7,6 +7,9 @@ import (
 	"testing"
 
 	"github.com/parquet-go/parquet-go"
+
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/units"
 )
 
 // readText reads a text and writes what TestUnderstand compares, what was left out, and the notes; or the error.
@@ -227,6 +230,30 @@ func TestValuesOfFooters(t *testing.T) {
 		w := walker{text: []byte("!"), elements: maxElements - 1 + more}
 		if w.skipAll(1, 0, thriftByte); (w.err != nil) != (bad != "") || bad != "" && !strings.Contains(w.err.Error(), bad) {
 			t.Errorf("%d elements: %v", maxElements+more, w.err)
+		}
+	}
+}
+
+// TestArrivalLimitsByHand: users and their thinking time at the edge of what is legal, and what errors say of both.
+func TestArrivalLimitsByHand(t *testing.T) {
+	for _, c := range []struct {
+		change func(s *ArrivalSpec)
+		want   string
+	}{
+		{func(*ArrivalSpec) {}, ""},
+		{func(s *ArrivalSpec) { s.Users = 1_048_576 }, ""}, {func(s *ArrivalSpec) { s.Users = 1_048_577 }, "users = 1048577: expected 0 to 1048576"}, {func(s *ArrivalSpec) { s.Users = -1 }, "users = -1: expected 0 to 1048576"},
+		{func(s *ArrivalSpec) { s.ThinkTime = 86_400 * units.Second }, ""}, {func(s *ArrivalSpec) { s.ThinkTime = 86_401 * units.Second }, "expected 0s to 86400s"}, {func(s *ArrivalSpec) { s.ThinkTime = -1 }, "expected 0s to 86400s"},
+		{func(s *ArrivalSpec) { s.Kind, s.Users = ArrivalsClosed, 0 }, "users = 0: expected at least 1 with arrivals.kind = \"closed-loop\""},
+		{func(s *ArrivalSpec) { s.Kind, s.Users = ArrivalsClosed, 1 }, ""},
+		{func(s *ArrivalSpec) { s.RatePerS, s.Scale = 2, 3 }, "scale = 3: expected 1 with arrivals.rate_per_s"},
+		{func(s *ArrivalSpec) { s.Kind, s.RatePerS = ArrivalsAtOnce, 2 }, "expected 0 with arrivals.kind = \"" + ArrivalsAtOnce + "\", which has no rate of its own"},
+		{func(s *ArrivalSpec) { s.Window = "5s:3s" }, "expected two times, the later one last"}, {func(s *ArrivalSpec) { s.Window = "3s:5s" }, ""},
+	} {
+		s := ArrivalSpec{Kind: ArrivalsTrace, ThinkDistribution: ThinkFixed, CV: 1, Users: 3, Scale: 1}
+		c.change(&s)
+		check := input.Check{}
+		if s.Check(&check); (check.Err() == nil) != (c.want == "") || c.want != "" && !strings.Contains(check.Err().Error(), c.want) {
+			t.Errorf("%+v: %v, want %q", s, check.Err(), c.want)
 		}
 	}
 }

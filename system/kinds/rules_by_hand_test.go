@@ -61,6 +61,22 @@ func TestLimitsByHand(t *testing.T) {
 	})
 }
 
+// TestTextsOfLimits: what errors expect of values of sections.
+func TestTextsOfLimits(t *testing.T) {
+	for _, c := range []struct{ sets, want string }{
+		{"run.system=gpu-only gpu_only.kv_tokens=-1", "gpu_only.kv_tokens = -1: expected 0 to 4294967296"}, {"run.system=gpu-only gpu_only.kv_tokens=5 gpu_only.kv_memory=1GiB", "gpu_only.kv_tokens = 5: expected 0 with a kv_memory"},
+		{"run.system=hbm-pim hbm_pim.bandwidth_factor=0", "more than 0, at most 1024"}, {"run.system=hbm-pim hbm_pim.feed_forward=2", "0 to 1"},
+		{"run.system=hbm-pim hbm_pim.elements_per_read=3", "1, 2 or 4"}, {"run.system=hbm-pim hbm_pim.stacks=65", "1 to 64"}, {"run.system=hbm-pim hbm_pim.queries_per_read=0", "1 to 1024"}, {"run.system=hbm-pim hbm_pim.link=0GB/s", "more than 0GB/s"},
+		{"run.system=hbm-pim cache.prefix=true hbm_pim.placement=channel", "false with hbm_pim.memory_beside or with hbm_pim.placement = \"channel\": what prompts share is kept in the GPUs' own memory"},
+		{"run.system=sparse-offload policy.name=quest run.model=llama-3-8b policy.quest.budget=4096 sparse_offload.buffer_rows=4095", "sparse_offload.buffer_rows = 4095: expected at least 4096: the tokens that a step of quest attends to"},
+		{"run.system=sparse-offload run.model=llama-3-8b", "a policy that chooses rows with run.system = sparse-offload: all 512MiB of a context of 131072 tokens would be fetched in each step and layer"}, // of 4,096 B a token
+	} {
+		if _, err := Loader().Load(configs.Options{Sets: strings.Fields(c.sets)}); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.sets, err, c.want)
+		}
+	}
+}
+
 // TestRoomByHand: what fits exactly is taken, and a byte, a token or a page more is refused, with its key.
 func TestRoomByHand(t *testing.T) {
 	loads := func(key string, want bool, sets ...string) {
