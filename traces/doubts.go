@@ -3,6 +3,7 @@ package traces
 import (
 	"slices"
 	"strings"
+	"time"
 )
 
 // sumNames are columns that say how many requests a row stands for, as in OpenAI's exports of usage.
@@ -35,10 +36,31 @@ func (c *collector) noteLengths(t *table, s *sample) {
 		return
 	}
 	for _, name := range s.nested {
-		if name != t.input && slices.Contains(inputNames[:3], stem(name)) && beside(name) && above(name, 0) && !slices.Equal(s.values[name], s.values[t.input]) {
+		elsewhere := stem(name) == stem(t.input) && strings.Count(name, ".") == strings.Count(t.input, ".") // as Cohere's billed tokens
+		if name != t.input && (slices.Contains(inputNames[:3], stem(name)) && beside(name) || elsewhere) && above(name, 0) && !slices.Equal(s.values[name], s.values[t.input]) {
 			c.note("prompts are read from %s, whose numbers differ from those of %s; --columns input=%[2]s,output=%[3]s reads these", t.input, name, t.output)
 		}
 	}
+}
+
+// durations are names of times of arrival and of durations: of nginx's request_time, of a server's queue_time.
+var durations = []string{"request_time", "queue_time", "queued_time"}
+
+// withoutUnit is the name of a column without the unit at its end.
+func withoutUnit(name string) string {
+	words := strings.Split(stem(name), "_")
+	if n := len(words); n > 1 && unitWords[words[n-1]] != "" {
+		words = words[:n-1]
+	}
+	return strings.Join(words, "_")
+}
+
+// isDayNumbers says that texts are days as numbers, such as 20260102.
+func isDayNumbers(texts []string) bool {
+	return len(texts) > 0 && !slices.ContainsFunc(texts, func(text string) bool {
+		day, err := time.Parse("20060102", text)
+		return err != nil || day.Year() < 1990 || day.Year() > 2100
+	})
 }
 
 // isRounded says that seconds since 1970, or parts of them, are written with an exponent and fewer digits than whole seconds have, as

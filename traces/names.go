@@ -29,26 +29,26 @@ func plainName(name string) string {
 var (
 	inputNames = strings.Fields(`input_tokens input_length prompt_tokens num_prefill_tokens input_toks isl input_len prompt_len prompt_length
 		num_prompt_tokens num_input_tokens n_prompt_tokens n_input_tokens input_sequence_length input_seq_len input_token_count prompt_token_count
-		input_tokens_count prompt_tokens_count context_tokens context_length request_tokens prefill_tokens prefill_length prefill_len tokens_in in_tokens tokens_prompt input_usage
+		input_tokens_count prompt_tokens_count context_tokens context_length request_tokens prefill_tokens prefill_length prefill_len tokens_in in_tokens tokens_prompt input_usage prompt_eval_count tokens_evaluated
 		input_num_tokens total_input_tokens prompt_size input_size`)
 	outputNames = strings.Fields(`output_tokens output_length completion_tokens num_decode_tokens output_toks osl output_len completion_len completion_length
 		response_len response_length generation_len generation_length generated_length num_output_tokens num_completion_tokens num_generated_tokens n_output_tokens
 		n_generated_tokens n_completion_tokens output_sequence_length output_seq_len output_token_count completion_token_count generated_token_count
 		output_tokens_count completion_tokens_count generated_tokens generation_tokens response_tokens decode_tokens decode_length decode_len
-		tokens_out out_tokens tokens_completion output_usage token_size gen_tokens gen_len output_num_tokens total_output_tokens output_size`)
+		tokens_out out_tokens tokens_completion output_usage token_size num_generation_tokens eval_count tokens_predicted candidates_token_count gen_tokens gen_len output_num_tokens total_output_tokens output_size`)
 	sessionNames = strings.Fields("session_id conversation_id")
 )
 
 // timeNames are names of times of arrival without their unit, the surest first: when a request came, was sent, or was
 // written down. From weakTimes on a name may be another time's, and counts where its values rise.
 var timeNames = strings.Fields(`arrival arrival_time arrived_at arrived arrival_timestamp arrival_ts arrival_at request_arrival request_arrival_time
-	request_time request_timestamp request_created_at request_ts request_start request_start_time request_at requested_at
+	request_timestamp request_created_at request_ts request_start request_start_time request_at requested_at
 	submitted_at submit_time submission_time submit_timestamp submit_ts submit submitted
 	created_time created_at creation_time created created_timestamp create_time
-	sent_at send_time sent_time sent_timestamp issued_at issue_time queued_at queue_time queued_time enqueued_at enqueue_time received_at receive_time received_time
+	sent_at send_time sent_time sent_timestamp issued_at issue_time queued_at enqueued_at enqueue_time received_at receive_time received_time
 	timestamp time_stamp ts event_time datetime date_time event_timestamp log_time
 	start_time started_at start_timestamp start_ts start_at begin_time
-	time t date start begin when clock offset time_offset relative_time elapsed_time`)
+	time request_time queue_time queued_time t date start begin when clock offset time_offset relative_time elapsed_time`)
 
 const weakTimes = "time"
 
@@ -70,7 +70,7 @@ func holdsGaps(name string) bool {
 	of := func(words []string, of string) bool {
 		return slices.ContainsFunc(words, func(word string) bool { return slices.Contains(strings.Fields(of), word) })
 	}
-	return of(words, "iat interarrival") || of(words, "inter delta diff gap interval") && of(words, "arrival arrived arrivals request time timestamp ts")
+	return of(words, "iat interarrival") || of(words, "since") && of(words, "last prev previous") || of(words, "inter delta diff gap interval") && of(words, "arrival arrived arrivals request time timestamp ts")
 }
 
 // timeName returns the place of a name among timeNames, -1 where it is none of them, and the unit that it says, "" for none.

@@ -38,6 +38,13 @@ func (i instant) after(d units.Duration) instant {
 // in 2023, with one in 2024; any number of fraction digits. ISO 8601 with a T, slashes for dashes and a comma before the
 // fraction are read, too.
 func parseTimestamp(s string) (instant, bool) {
+	for _, form := range []string{"20060102150405", "20060102T150405", "20060102T150405Z0700"} { // ISO 8601's basic form, and as a number
+		if len(s) >= len("20060102150405") && s[0] < '3' && s[4] < '2' {
+			if t, err := time.Parse(form, s); err == nil && t.Year() >= 1990 {
+				return instant{t.Unix(), int64(t.Nanosecond()) * 1000}, true
+			}
+		}
+	}
 	if len(s) < len("2006-01-02 15:04") || s[4] != '-' && s[4] != '/' || s[7] != s[4] || s[10] != ' ' && s[10] != 'T' && s[10] != 't' {
 		return instant{}, false
 	}

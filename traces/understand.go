@@ -126,7 +126,7 @@ func (c *collector) findTimes(s *sample, t *table) string {
 		if i < 0 || i >= rank || s.isObject(name) || name == t.input || name == t.output || len(texts) == 0 && i >= weak {
 			continue
 		}
-		if len(texts) == 0 || datesIn(texts) || numbersIn(texts) != nil && (i < weak || rises(numbersIn(texts))) {
+		if len(texts) == 0 || datesIn(texts) || numbersIn(texts) != nil && !isDayNumbers(texts) && (i < weak || rises(numbersIn(texts))) {
 			best, rank = name, i
 		}
 	}
@@ -163,6 +163,9 @@ func (c *collector) fitClock(t *table, s *sample, named bool) {
 		return
 	case numbers == nil:
 		return // the first row that is none is an error
+	}
+	if a, b := epochUnit([]float64{slices.Min(numbers)}), epochUnit([]float64{slices.Max(numbers)}); a != "" && b != "" && a != b {
+		c.note("arrivals in %s mix %s and %s since 1970: write all in one unit", t.arrival, clocks[a].name, clocks[b].name)
 	}
 	if unit := epochUnit(numbers); unit != "" {
 		if i := slices.IndexFunc(texts, isRounded); i >= 0 {
@@ -320,6 +323,12 @@ func (c *collector) noteUnread(t *table, s *sample) {
 		case len(texts) == 0 || datesIn(texts):
 		case holdsGaps(lastName(name)) && numbers != nil:
 			unread = append(unread, fmt.Sprintf("%s (%s: times between arrivals must be added up)", name, texts[0]))
+			continue
+		case slices.Contains(durations, withoutUnit(name)) && numbers != nil && !rises(numbers):
+			unread = append(unread, fmt.Sprintf("%s (%s: times of arrival rise, durations do not)", name, texts[0]))
+			continue
+		case rank >= 0 && isDayNumbers(texts):
+			unread = append(unread, fmt.Sprintf("%s (%s: a day)", name, texts[0]))
 			continue
 		case isCoarse(name) && rises(numbers) || strings.Contains(plainName(name), "arrival") || rank >= 0 && numbers == nil:
 			unread = append(unread, fmt.Sprintf("%s (%s)", name, texts[0]))
