@@ -36,6 +36,7 @@ func TestScripts(t *testing.T) {
 		Condition:           deepOnly,
 		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"refuses": refuses},
 		Setup: func(env *testscript.Env) error {
+			env.Setenv("GOGC", "400") // most of a thousand commands end before they have garbage
 			env.Defer(func() { checkTimelines(env) })
 			return nil
 		},
