@@ -257,3 +257,28 @@ func TestArrivalLimitsByHand(t *testing.T) {
 		}
 	}
 }
+
+// TestOtherKindsByHand: files that are no traces are named by what they begin with, and what makes a trace of them.
+func TestOtherKindsByHand(t *testing.T) {
+	for begin, want := range map[string][2]string{
+		"\xff\xfe\x00\x00t\x00\x00\x00": {"text in UTF-32", "iconv -f UTF-32 -t UTF-8 FILE"}, "\x00\x00\xfe\xff\x00": {"text in UTF-32", "iconv -f UTF-32"}, "\xff\xfet\x00": {"text in UTF-16", "iconv -f UTF-16 -t UTF-8 FILE"},
+		"\xfe\xff\x00t": {"text in UTF-16", "iconv -f UTF-16 "}, "PK\x03\x04\x00": {"a zip archive or an Excel file", "unzip -p FILE"}, "BZh91AY": {"a file packed by bzip2", "bzip2 -dc FILE"}, "\xfd7zXZ\x00": {"a file packed by xz", "xz -dc FILE"},
+		"\x04\x22\x4d\x18d": {"a file packed by lz4", "lz4 -dc FILE"}, "\x1f\x8b\x08\x00": {"a file packed twice by gzip", "gzip -dc FILE"}, "\x28\xb5\x2f\xfd\x00": {"a file packed twice", "zstd -dc FILE"},
+		strings.Repeat("a", 257) + "ustar": {"a tar archive", "tar -xOf FILE"}, "ARROW1\x00": {"an Arrow or Feather file", ""}, "SQLite format 3\x00": {"an SQLite database", ""}, "ORC\x01": {"an ORC file", ""},
+		"\x89HDF\r\n": {"an HDF5 file", ""}, "Obj\x01\x02": {"an Avro file", ""}, "\x80\x04\x95": {"a Python pickle", ""}, "version https://git-lfs.github.com/spec/v1": {"a pointer of Git LFS", "git lfs pull"}, "<!DOCTYPE html>": {"HTML or XML", ""},
+		"t\x00,\x00": {"text in UTF-16 without a mark", "iconv -f UTF-16LE"}, "\x00t\x00,": {"text in UTF-16 without a mark", "iconv -f UTF-16BE"}, "abc\x00": {"no text", ""},
+		"a,b\n": {"", ""}, strings.Repeat("a", 256) + "ustar": {"", ""}, "PK": {"", ""}, "": {"", ""}, "{": {"", ""},
+	} {
+		name, instead := otherKind([]byte(begin))
+		if !strings.HasPrefix(name, want[0]) || !strings.HasPrefix(instead, want[1]) || (name == "") != (want[0] == "") || (instead == "") != (want[1] == "") {
+			t.Errorf("%.20q is %q, %q; want %q, %q", begin, name, instead, want[0], want[1])
+		}
+	}
+	var none *Trace
+	if none.OutputTokens() != 0 || len(none.AtOnce().Requests) != 0 {
+		t.Error("no trace has requests")
+	}
+	if x := Equal("x", 3, 7, 2); x.OutputTokens() != 6 || x.Name != "x" || x.Requests[2].ID != 2 || x.Requests[2].Input != 7 || x.Requests[2].Output != 2 || len(x.Requests) != 3 {
+		t.Errorf("%+v", x)
+	}
+}

@@ -1,6 +1,8 @@
 package forming
 
 import (
+	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/l3sim/l3sim/scheduler"
@@ -77,6 +79,46 @@ func TestAdaptiveBounds(t *testing.T) {
 			if !c.single && sub.Decode[0].Request != int32(i) {
 				t.Errorf("%s: sub-batch %d has request %d", c.name, i, sub.Decode[0].Request)
 			}
+		}
+	}
+}
+
+// squared predicts the square of a sub-batch's rows for the GPU, so that two sub-batches are faster than one.
+type squared struct{}
+
+func (squared) GPU(s *scheduler.SubBatch, _ int64) units.Duration {
+	return units.Duration(s.Tokens() * s.Tokens())
+}
+
+func (squared) PIM(*scheduler.SubBatch, int64, int) units.Duration { return 0 }
+
+// TestTwoStayAsTheyAre: sub-batches of 3 and 1 requests, 1 and 2 of the spare memory, and 2 and 4 prompts, that are not run as one, keep all of
+// them in order.
+func TestTwoStayAsTheyAre(t *testing.T) {
+	of := func(first, decode, near, prompts int) (s scheduler.SubBatch) {
+		for i := range decode {
+			s.Decode = append(s.Decode, scheduler.Decoding{Request: int32(first + i)})
+		}
+		for i := range near {
+			s.Near = append(s.Near, scheduler.Decoding{Request: int32(first + 10 + i)})
+		}
+		for i := range prompts {
+			s.Prefill = append(s.Prefill, scheduler.Chunk{Request: int32(first + 20 + i), Tokens: 1})
+		}
+		return s
+	}
+	for _, swapped := range []bool{false, true} {
+		build := func() []scheduler.SubBatch {
+			subs := []scheduler.SubBatch{of(0, 3, 1, 2), of(100, 1, 2, 4)}
+			if swapped {
+				slices.Reverse(subs)
+			}
+			return subs
+		}
+		f := dealer{predictor: squared{}}
+		s := &State{Config: Config{Scheduler: &scheduler.Spec{Adaptive: true}}, Batch: scheduler.Batch{Sub: build()}}
+		if f.adapt(s); f.single || !reflect.DeepEqual(s.Batch.Sub, build()) {
+			t.Errorf("single %v: %+v", f.single, s.Batch.Sub)
 		}
 	}
 }

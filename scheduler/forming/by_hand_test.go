@@ -357,8 +357,11 @@ func TestStreakByHand(t *testing.T) {
 		prefills bool
 		decoding int
 		over     bool // of two, after it
-	}{{true, 0, false}, {true, 1, false}, {true, 1, true}, {true, 3, true}, {false, 3, false}, {true, 1, false}, {true, 0, false}, {true, 1, false}, {true, 1, true}} {
-		if k.Next(c.prefills, c.decoding) != c.prefills || k.Over(2, 1) != c.over || k.Over(2, 0) || k.Over(0, 1) {
+		one      bool // of one
+	}{
+		{true, 0, false, false}, {true, 1, false, true}, {true, 1, true, true}, {true, 3, true, true}, {false, 3, false, false}, {true, 1, false, true}, {true, 0, false, false}, {true, 1, false, true}, {true, 1, true, true},
+	} {
+		if k.Next(c.prefills, c.decoding) != c.prefills || k.Over(2, 1) != c.over || k.Over(1, 1) != c.one || k.Over(2, 0) || k.Over(0, 1) {
 			t.Errorf("iteration %d: a streak of %d, over %v", i, k, k.Over(2, 1))
 		}
 	}

@@ -328,4 +328,7 @@ func TestProgressByHand(t *testing.T) {
 			t.Errorf("step %d: %v", i, c.Err())
 		}
 	}
+	if want := "prompts of 43 tokens emit nothing, all requests have 42"; !strings.Contains(c.Err().Error(), want) {
+		t.Errorf("%v, want %s", c.Err(), want)
+	}
 }
