@@ -183,6 +183,29 @@ func TestSpreadByHand(t *testing.T) {
 	}
 }
 
+// single has iterations of one sub-batch of the host take 100 ps, and of two 200.
+type single struct{ stub }
+
+func (single) Iteration(b *scheduler.Batch) units.Duration {
+	if len(b.Sub[1].Host) > 0 {
+		return 200
+	}
+	return 100
+}
+
+// TestAllOnHostAreSpread: where all requests are on the host they decode in two sub-batches; of idle GPUs' hosts, in what is faster.
+func TestAllOnHostAreSpread(t *testing.T) {
+	for all, want := range map[bool][2]int{true: {2, 3}, false: {5, 0}} {
+		o, s := byHand(single{}, 0, 10, 4, 6, 3, 9)
+		s.Release(s.Holds[s.Decoding[0].Request])
+		s.Decoding, s.Batch.Sub[0].Decode = nil, nil
+		s.AllOnHost, s.Dealt = all, -1
+		if o.help(); len(s.Batch.Sub[0].Host) != want[0] || len(s.Batch.Sub[1].Host) != want[1] || s.Dealt != s.Batch.Step {
+			t.Errorf("all on the host %v: %d and %d decode, want %v", all, len(s.Batch.Sub[0].Host), len(s.Batch.Sub[1].Host), want)
+		}
+	}
+}
+
 // TestHidesByHand: the longest prompt whose request hides, at 20 ps a token of batched operations, 10 ps of the GPUs' attention, and
 // 10 ps and one a token of the CPUs'.
 func TestHidesByHand(t *testing.T) {

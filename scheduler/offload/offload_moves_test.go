@@ -1,6 +1,7 @@
 package offload
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/l3sim/l3sim/scheduler"
@@ -111,6 +112,14 @@ func TestSwapOutByHand(t *testing.T) {
 	if o.swapOut(0); s.Host.Decoding[s.Host.Find(0)].Comes {
 		t.Error("a request comes in no time")
 	}
+	// The last ten tokens of the host are room for one of them.
+	o, s = moving(t)
+	if _, ok := s.HostLedger.Reserve(memory.Prompted(int(s.HostLedger.Capacity()-s.HostLedger.Used())-10), nil, 0, nil); !ok {
+		t.Fatal("no room")
+	}
+	if !o.swapOut(0) || o.swapOut(0) || len(s.Decoding) != 1 {
+		t.Errorf("%d on the GPUs, %d on the host", len(s.Decoding), len(s.Host.Decoding))
+	}
 	// On a full host there is no room: nothing moves.
 	o, s = moving(t)
 	fill(s)
@@ -182,8 +191,15 @@ func TestWaitsForSwaps(t *testing.T) {
 			t.Errorf("%v left: %v, %d on the GPUs", left, s.Batch.Moves.Up.Wait, len(s.Decoding))
 		}
 	}
+	o, s2 := moving(t) // the swap out of both is waited for, and they may decode on the host
+	for range 2 {
+		o.swapOut(s2.Latest())
+	}
+	if o.help(); s2.Batch.Moves.Down.Wait != 36 || o.swaps.leaving != 0 || slices.ContainsFunc(s2.Host.Decoding, func(h forming.Hosted) bool { return h.Comes }) {
+		t.Errorf("waits for %v, %v left: %+v", s2.Batch.Moves.Down.Wait, o.swaps.leaving, s2.Host.Decoding)
+	}
 	s := hosting(1, lines{}, 0)
-	o := New(stub{}, 0)
+	o = New(stub{}, 0)
 	if o.Form(&s.State); o.counts {
 		t.Error("the time of an iteration counts in which nothing moves")
 	}

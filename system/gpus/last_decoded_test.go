@@ -28,6 +28,12 @@ func TestLastDecoded(t *testing.T) {
 			known.farther[run], known.attention = known.farther[run][:0], nil
 			p, d, all := known.LayerAttention(&sub, run, &decode)
 			fp, fd, fall := fresh.LayerAttention(&sub, run, &decode)
+			if len(sub.Prefill) == 0 && len(decode.Batches) == 1 {
+				a := known.ModelCost.Attention()
+				if want := a.Decoding(batch).Seconds; !near(d.Seconds, want) || want == 0 {
+					t.Errorf("%+v takes %v s, its kernel %v s", batch, d.Seconds, want)
+				}
+			}
 			if p != fp || d != fd || all != fall || len(known.farther[run]) != len(fresh.farther[run]) {
 				t.Errorf("%+v on %s in run %d: %+v, %+v and %+v; on new GPUs %+v, %+v and %+v", decode, preset, run, p, d, all, fp, fd, fall)
 			}

@@ -24,8 +24,11 @@ func TestBoundsOfNarrowKeys(t *testing.T) {
 
 // TestMergedVectorsByHand: lists of pages and merged parts beside 8 queries add their bursts to the channels, and their bytes to the links.
 func TestMergedVectorsByHand(t *testing.T) {
-	n := benchOf(t, "run.model=llama-3-8b", "pcie.gpus_per_uplink=4", "model.kv_bits=8")
+	n := benchOf(t, "run.model=llama-3-8b", "pcie.gpus_per_uplink=4", "model.kv_bits=8", "pim.descriptor=192B")
 	d := devicesOf(n)
+	if d.descriptor != 3 { // bursts of 64 B
+		t.Fatal(d.descriptor)
+	}
 	plain := vectors{}
 	plain.take(8, 32)
 	more := plain
