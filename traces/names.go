@@ -61,6 +61,12 @@ var unitWords = map[string]string{
 // coarseUnits are units that no trace may have, as the last word of a name.
 var coarseUnits = []string{"min", "mins", "minute", "minutes", "h", "hour", "hours", "day", "days"}
 
+// isCoarse says that the last word of a name is a unit that no trace may have.
+func isCoarse(name string) bool {
+	words := strings.Split(plainName(lastName(name)), "_")
+	return slices.Contains(coarseUnits, words[len(words)-1])
+}
+
 // noTimes are words of names that have arrivals or times in them, and are none.
 var noTimes = strings.Fields("rate rates order rank index idx id num number count process type distribution end ended finish finished")
 

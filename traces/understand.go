@@ -353,12 +353,6 @@ func (c *collector) noteUnread(t *table, s *sample) {
 	}
 }
 
-// isCoarse says that the last word of a name is a unit that no trace may have.
-func isCoarse(name string) bool {
-	words := strings.Split(plainName(lastName(name)), "_")
-	return slices.Contains(coarseUnits, words[len(words)-1])
-}
-
 // numbering says that numbers count the rows.
 func numbering(numbers []float64) bool {
 	for i := range numbers {
