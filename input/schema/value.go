@@ -80,7 +80,7 @@ func Convert(t reflect.Type, value any) (reflect.Value, error) {
 			return dst, &input.Error{Err: err}
 		}
 		if !ok {
-			return dst, &input.Error{Value: Written(value), Expected: "a string"}
+			return dst, &input.Error{Value: Written(value), Expected: fmt.Sprintf("a string: %q", text)}
 		}
 		return dst, nil
 	}
