@@ -160,6 +160,33 @@ func TestRefreshManagement(t *testing.T) {
 	}
 }
 
+// TestSelfRefreshTakesAllOff: of a device that takes four activations, self-refresh leaves room for four more and not for five.
+func TestSelfRefreshTakesAllOff(t *testing.T) {
+	s := part(t, "ddr5-4800-16gb-x8")
+	for key, value := range map[string]string{"RAAIMT": "2", "RAAMMT": "4"} {
+		if err := s.Set(key, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for more, want := range map[int]bool{4: false, 5: true} {
+		q := dram.NewSequence(s, 1)
+		var records []Record
+		q.Issued = func(step int64, c dram.Command, a dram.Address) { records = append(records, Record{step, c, a}) }
+		now := int64(0)
+		for i := range 4 + more {
+			if i == 4 {
+				now = q.Issue(dram.SRE, place(s, dram.SRE, at(0, 1, 2, -1, -1)), now)
+				now = q.Issue(dram.SRX, place(s, dram.SRX, at(0, 1, 2, -1, -1)), now)
+			}
+			now = q.Issue(dram.ACT, at(0, 1, 2, 7, -1), now)
+			now = q.Issue(dram.PRE, at(0, 1, 2, -1, -1), now)
+		}
+		if got := rules(s, 1, records); slices.Contains(got, "refresh management") != want || !want && len(got) > 0 {
+			t.Errorf("%d activations after self-refresh: %q", more, got)
+		}
+	}
+}
+
 // TestManagementOfPseudoChannel: an RFM of a pseudo-channel takes off in each of its ranks, and in none of the other's.
 func TestManagementOfPseudoChannel(t *testing.T) {
 	table, err := dram.ReadStandard("managed.toml", strings.NewReader(`

@@ -43,7 +43,7 @@ func TestReportByHand(t *testing.T) {
 	st.Ranks[1].Standby[dram.ActiveStandby], st.Ranks[1].Standby[dram.PrechargedStandby], st.Ranks[1].Standby[dram.ActivePowerDown] = 400, 300, 200
 	st.Ranks[1].Standby[dram.PrechargedPowerDown], st.Ranks[1].Standby[dram.SelfRefresh] = 60, 40
 	st.Banks[s.Spec.Banks()+2] = BankStats{RowHits: 11, Conflicts: 12, QueueClocks: 500}
-	st.Banks[s.Spec.Banks()+3] = BankStats{RowHits: 1, Conflicts: 2}
+	st.Banks[s.Spec.Banks()], st.Banks[2*s.Spec.Banks()-1] = BankStats{Conflicts: 1}, BankStats{RowHits: 1, Conflicts: 1} // the first and the last of the rank
 	r := NewReport(s, "mine", st, 1500*time.Millisecond)
 	k := r.ByRank[1]
 	if r.WallS != 1.5 || len(r.ByRank) != 4 || k.Channel != 0 || k.Rank != 1 || r.ByRank[2].Channel != 1 || r.ByRank[2].Rank != 0 || k.BusShare != 50*4/1000. || k.Banks[2].Depth != 0.5 || len(k.Banks) != s.Spec.Banks() {
