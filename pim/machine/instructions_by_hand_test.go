@@ -1,0 +1,85 @@
+package machine
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/l3sim/l3sim/internal/parts"
+	"github.com/l3sim/l3sim/pim"
+)
+
+// instructions returns what a program of heads issues.
+func instructions(t *testing.T, spec *pim.Spec, shape pim.HeadShape, heads ...Head) (list []Instruction) {
+	t.Helper()
+	p, err := NewProgram(spec, parts.DDR4(t), shape, heads)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for buffer := p.Next(nil); len(buffer) > 0; buffer = p.Next(buffer[:0]) {
+		list = append(list, buffer...)
+	}
+	return list
+}
+
+// TestPassesOfQueries: five query heads with two sets of multipliers take three passes, of the first two, the next two and the last one, over each burst of keys and
+// values; and the last read of a head's values is the last of the head, and no other.
+func TestPassesOfQueries(t *testing.T) {
+	spec, shape := pim.Default(), fp16Head
+	spec.ProcessingUnit, spec.MACsPerRead, shape.Queries = pim.RankLevelUnit, 2, 5
+	reads, last, final := map[[3]int]int{}, map[int32]int{}, map[int32]int{}
+	for i, in := range instructions(t, spec, shape, Head{Context: 600}, Head{Context: 40}) {
+		if in.Op == OpReadKey || in.Op == OpReadValue {
+			reads[[3]int{int(in.Op), int(in.Query), int(in.Queries)}]++
+		}
+		if in.Op == OpReadValue {
+			if final[in.Head] = i; in.Last {
+				if last[in.Head] != 0 {
+					t.Errorf("head %d has two last reads", in.Head)
+				}
+				last[in.Head] = i
+			}
+		}
+	}
+	if len(reads) != 6 {
+		t.Errorf("passes %v", reads)
+	}
+	for _, op := range []Operation{OpReadKey, OpReadValue} {
+		for query, queries := range map[int]int{0: 2, 2: 2, 4: 1} {
+			if n := reads[[3]int{int(op), query, queries}]; n == 0 || n != reads[[3]int{int(op), 0, 2}] {
+				t.Errorf("operation %v: %d reads for %d query heads from %d", op, n, queries, query)
+			}
+		}
+	}
+	if !maps.Equal(last, final) {
+		t.Errorf("last reads %v, marked %v", final, last)
+	}
+}
+
+// TestColumnsOfScales: rows of 960 tokens with scales have these in columns 124 to 127, 256 tokens each. Units of banks read those of the tokens that they attend to,
+// 300 in the first two columns or 20 of a second row in the first; a unit of the rank all of a row.
+func TestColumnsOfScales(t *testing.T) {
+	shape := fp16Head
+	shape.KVBits, shape.ScaleBytes = 8, 4
+	for _, c := range []struct {
+		unit    string
+		context int
+		want    map[int32][]int32 // columns by row
+	}{
+		{pim.BankUnits, 300, map[int32][]int32{0: {124, 125}, 1: {124, 125}}},
+		{pim.BankUnits, 980, map[int32][]int32{0: {124, 125, 126, 127}, 1: {124, 125, 126, 127}, 2: {124}, 3: {124}}},
+		{pim.RankLevelUnit, 300, map[int32][]int32{0: {124, 125, 126, 127}, 1: {124, 125, 126, 127}}},
+	} {
+		spec := pim.Default()
+		spec.ProcessingUnit = c.unit
+		got := map[int32][]int32{}
+		for _, in := range instructions(t, spec, shape, Head{Context: c.context}) {
+			if in.Op == OpReadScale && !slices.Contains(got[in.Row], in.Column) {
+				got[in.Row] = append(got[in.Row], in.Column)
+			}
+		}
+		if !maps.EqualFunc(got, c.want, func(a, b []int32) bool { return slices.Equal(slices.Sorted(slices.Values(a)), b) }) {
+			t.Errorf("%s, %d tokens: columns %v, want %v", c.unit, c.context, got, c.want)
+		}
+	}
+}
