@@ -228,6 +228,10 @@ func TestBusiestChannelByHand(t *testing.T) {
 			if g.Requests != attending || g.Clocks != busiest || g.Idle != idle || (len(g.Heads) > 0) != (attending > 0) {
 				t.Errorf("%s, offset %d: %d requests in %d clocks, idle for %v; by hand %d in %d of %v, %v", name, offset, g.Requests, g.Clocks, g.Idle, attending, busiest, clocks, idle)
 			}
+			// Heads of 1,000, 1,200 and one token are on the busiest of two channels of offset 0, in this order.
+			if first := d.Table.Drain(1000); name == "by head" && offset == 0 && (g.Drain != first || first == d.Table.Drain(1200) || first == d.Table.Drain(1)) {
+				t.Errorf("%s, offset %d: a drain of %d, by hand %d", name, offset, g.Drain, first)
+			}
 			if v := g.Vectors; name == "by head" && v != (vectors{heads: int64(2 * attending), All: int64(4 * attending), fresh: int64(2 * attending), freshAll: int64(4 * attending)}) {
 				t.Errorf("%s, offset %d: %+v", name, offset, v)
 			}
