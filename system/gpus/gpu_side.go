@@ -156,7 +156,7 @@ func (d *GPUs) StageRuns(sub *scheduler.SubBatch) *stage {
 	tokens, g := sub.Tokens(), &d.Staged
 	if tokens == 0 {
 		clear(g.Layers)
-		*g = stage{Layers: g.Layers, alike: d.Attends.Alike}
+		*g = stage{Layers: g.Layers}
 		return g
 	}
 	plain := len(sub.Prefill) == 0 && d.idle() && !d.anew.on()

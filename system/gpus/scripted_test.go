@@ -1,6 +1,7 @@
 package gpus
 
 import (
+	"fmt"
 	"math"
 	"reflect"
 	"testing"
@@ -157,6 +158,38 @@ func TestChosenPromptsByHand(t *testing.T) {
 	all, read := c.Index(scores).Seconds, c.Index(unranked).Seconds
 	if !near(parts[PartScores], read) || !near(parts[PartChoice], all-read) || all <= read || !near(parts[PartPrefillAttention], c.Chosen(chosen).Seconds) {
 		t.Errorf("scores take %v s, the choice %v s, attention %v s; by hand %v, %v and %v s", parts[PartScores], parts[PartChoice], parts[PartPrefillAttention], read, all-read, c.Chosen(chosen).Seconds)
+	}
+}
+
+// TestChoicesAddUp: two choices on the GPUs take what each takes, and those of ranks nothing there.
+func TestChoicesAddUp(t *testing.T) {
+	d := script(t, &scripted{}, "gpu.preset=h200-sxm")
+	a := policy.Choice{Heads: 8, Scored: []int{6000, 0}, Ranked: []int{12_000, 0}, Keep: 40}
+	b := policy.Choice{Heads: 8, Scored: []int{900, 700}, Ranked: []int{900, 700}, Keep: 30}
+	ranks := a
+	ranks.Device = "ranks"
+	of := func(c ...policy.Choice) float64 { return d.Choices(&policy.Step{Choose: c}).Seconds }
+	if one, two := of(a), of(b); one == 0 || two == 0 || !near(of(a, ranks, b), one+two) || of(ranks) != 0 || one == two {
+		t.Errorf("choices take %v and %v s, together %v s", of(a), of(b), of(a, ranks, b))
+	}
+}
+
+// TestGPUsVerifyDrafts: where a step verifies four tokens, the GPUs' kernels attend with the queries of four, as those of a model whose cost is
+// told so do.
+func TestGPUsVerifyDrafts(t *testing.T) {
+	b := gpu.UniformBatch(64, 500)
+	seconds := map[int]float64{}
+	for _, verified := range []int{1, 4} {
+		h := gpusOf(t, "run.model=llama-3-8b", "serving.acceptance=0.5", fmt.Sprint("serving.verified_tokens=", verified))
+		d, own := New(h), gpu.NewModelCost(&h.Config.GPU.Spec, &h.Config.Model)
+		own.Verify(verified)
+		seconds[verified] = d.ModelCost.DecodeBatch(b).Seconds
+		if want := own.DecodeBatch(b).Seconds; seconds[verified] != want {
+			t.Errorf("%d tokens: %v s, by hand %v s", verified, seconds[verified], want)
+		}
+	}
+	if seconds[4] <= seconds[1] {
+		t.Errorf("four tokens take %v s, one %v s", seconds[4], seconds[1])
 	}
 }
 

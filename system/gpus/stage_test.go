@@ -201,7 +201,7 @@ func TestStageIsRemembered(t *testing.T) {
 	}
 }
 
-// TestStageByHand: a sub-batch alone, in 3 layers, 2 that attend otherwise, and 4 like the first, said to be or not. What chooses comes first; then the GPUs and the device attend side by
+// TestStageByHand: a sub-batch alone, in 3 layers, 2 that attend otherwise, 4 like the first and one like the others, said to be or not. What chooses comes first; then the GPUs and the device attend side by
 // side, or the device before the GPUs; then outputs are merged; then comes the block, of which the device may compute a part beside the GPUs. The last
 // layer's block is the exit.
 func TestStageByHand(t *testing.T) {
@@ -212,8 +212,8 @@ func TestStageByHand(t *testing.T) {
 			g.Shared = sharedFFN{Projection: 7000, GPUs: has(0, 11_000), Device: 17_000 - has(1, 9000)}
 		}
 		network := g.Shared.Projection + max(g.Shared.GPUs, g.Shared.Device) - g.Shared.before()
-		want := g.Entry + 9*network + 8*g.Block + g.Exit + 3*700 + 2*1400 + 3*700 // what the blocks but the last one do for the next layer
-		for run, count := range []int32{3, 2, 4} {
+		want := g.Entry + 10*network + 9*g.Block + g.Exit + 3*700 + 2*1400 + 4*700 // what the blocks but the last one do for the next layer
+		for run, count := range []int32{3, 2, 4, 1} {
 			i := run % 2
 			l := layerCost{
 				Count: count, Attention: has(0, 130) << i, Device: has(1, 170) >> i, Merge: has(2, 23), Chooses: has(3, 31), DeviceFirst: mask>>4&1 > 0, Next: 700 << i,
@@ -225,9 +225,9 @@ func TestStageByHand(t *testing.T) {
 			}
 			want += units.Duration(count) * (l.Chooses + both + l.Merge)
 		}
-		for _, alike := range [][]int{nil, {0, 1, 0}} {
+		for _, alike := range [][]int{nil, {0, 1, 0, 1}} {
 			g.alike = alike
-			f := flow.New(&flow.Hardware{Config: &configs.Config{Model: llm.Model{Layers: 9}}}, BesideGPU("CPU"), flow.Running{Check: &flow.Checker{}})
+			f := flow.New(&flow.Hardware{Config: &configs.Config{Model: llm.Model{Layers: 10}}}, BesideGPU("CPU"), flow.Running{Check: &flow.Checker{}})
 			g.Lay(&f, 0, flow.OpHostAttention)
 			if end, err := f.Run(0); end != want || err != nil || f.Check.Err() != nil {
 				t.Errorf("%06b, alike %v: ends at %d, by hand %d; %v; %v; %+v", mask, alike, end, want, err, f.Check.Err(), g)
