@@ -65,6 +65,15 @@ func (b *blocks) size() int {
 	return 0
 }
 
+// unknown is the error for prompts and hashes that leave the tokens of a block open.
+func (b *blocks) unknown() error {
+	bad := *b.first
+	if b.least <= b.most && b.most < math.MaxInt {
+		bad.Expected = fmt.Sprintf("--columns block=N, the tokens that a hash names: by their numbers in all lines at least %d and at most %d", b.least, b.most)
+	}
+	return &bad
+}
+
 // expected says how many hashes a prompt should have.
 func (b *blocks) expected(tokens int) string {
 	size := b.size()

@@ -240,7 +240,7 @@ func (c *collector) trace() (*Trace, error) {
 		}
 	}
 	if c.blocks.lines > 0 && c.blocks.size() == 0 {
-		return nil, c.blocks.first
+		return nil, c.blocks.unknown()
 	}
 	if c.warmup > 0 {
 		c.note("%s left out, of the warm-up", input.Plural(c.warmup, "request is", "requests are"))

@@ -164,6 +164,11 @@ func TestUnderstand(t *testing.T) {
 			"mooncake; 200@0 63@8; timestamp milliseconds 64", ""}, // whole blocks alone
 		{`{"timestamp": 0, "input_length": 20, "output_length": 30, "hash_ids": [5]}`, "block=32", "mooncake; 20@0; timestamp milliseconds 32", ""},
 		{`{"timestamp": 0, "input_length": 20, "output_length": 30, "hash_ids": [5]}`, "block=4", "error f:1: hash_ids = [5]: expected 5 hashes, one for each block of 4 tokens of the prompt; --columns block=N", ""},
+		{`{"timestamp": 0, "input_length": 140, "output_length": 30, "hash_ids": [5, 6, 7]}`, "", "mooncake; 140@0; timestamp milliseconds 64", ""},
+		{`{"timestamp": 0, "input_length": 290, "output_length": 30, "hash_ids": [5, 6, 7]}` + "\n" + `{"timestamp": 9, "input_length": 101, "output_length": 30, "hash_ids": [5, 6]}`, "",
+			"error f:1: hash_ids = [5, 6, 7]: expected --columns block=N, the tokens that a hash names: by their numbers in all lines at least 97 and at most 100", ""},
+		{`{"timestamp": 0, "input_length": 300, "output_length": 30, "hash_ids": [5, 6, 7]}` + "\n" + `{"timestamp": 9, "input_length": 101, "output_length": 30, "hash_ids": [5, 6]}`, "",
+			"error f:1: hash_ids = [5, 6, 7]: expected --columns block=N, the tokens that a hash names: by their numbers in all lines at least 100 and at most 100", ""},
 		{`{"t": 0, "a": 20, "b": 30, "hash_ids": [5, 6]}`, "arrival=t,input=a,output=b", "mooncake; 20@0; t seconds 16", ""},
 		// NVIDIA Dynamo's names, and turns that wait.
 		{`{"session_id": "a", "input_tokens": 40, "output_tokens": 4, "created_time": 1000, "hash_ids": [1, 2, 3]}` + "\n" + `{"session_id": "a", "input_tokens": 60, "output_tokens": 5, "delay_ms": 250, "hash_ids": [1, 2, 3, 4]}`, "",
