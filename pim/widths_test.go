@@ -46,7 +46,7 @@ func TestWidthsByHand(t *testing.T) {
 			continue
 		}
 		if err != nil || g.KeyBursts != c.key || g.ValueBursts != c.value || g.QueryBursts != c.query || g.ColumnTokens != c.columnTokens || g.RowTokens != c.row ||
-			g.PaddedDim != c.padded || g.PaddedValueDim != c.paddedValue {
+			g.Padded(Key) != c.padded || g.Padded(Value) != c.paddedValue || g.Elements(Key) != c.dim || g.Elements(Value) != c.valueDim {
 			t.Errorf("%+v: %+v, %v", c, g, err)
 		}
 	}
