@@ -2,6 +2,7 @@ package validation
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"encoding/json"
 	"flag"
@@ -114,6 +115,14 @@ func TestWrite(t *testing.T) {
 	if _, body, _ := strings.Cut(tableOf(anchors, "kernels of x"), "---: |\n"); body != want {
 		t.Errorf("got %swant %s", body, want)
 	}
+	sides := []anchor{{group: "x", name: "iteration energy, m", seen: fitted, pairs: anchors[0].pairs}, {group: "x", name: "decode iteration, m", seen: fitted, pairs: anchors[1].pairs},
+		{group: "x", name: "decode iteration, n", seen: heldOut, pairs: anchors[1].pairs}, {group: "l3", name: "decode and chunks, own kernels", seen: heldOut, pairs: anchors[0].pairs}}
+	if got, want := sideBySide(sides, "x"), "| anchors | seen | decode | energy |\n| --- | --- | --- | --- |\n| m | fitted | 1: 0.0, 0.0, +0 | 2: 10.0, 20.0, -20 |\n| n | held out | 1: 0.0, 0.0, +0 |  |\n"; got != want {
+		t.Errorf("got %swant %s", got, want)
+	}
+	if got, want := sideBySide(sides, "l3"), "| anchors | seen | with chunks |\n| --- | --- | --- |\n| all other rows | held out | 2: 10.0, 20.0, -20 |\n"; got != want {
+		t.Errorf("got %swant %s", got, want)
+	}
 	servers := &whole.Report{Rows: 10, Judged: 9, Groups: []whole.Group{{Model: "m", GPU: "g", Parallelism: "TP2", Framework: "f", Rows: 9, Metric: whole.TPOT, Median: 0.1, P90: 0.2, Worst: -0.3}},
 		Summary: []whole.Summary{{Metric: whole.TPOT, Groups: 1, Median: 0.1}}}
 	if _, body, _ := strings.Cut(wholeTables(servers), "---: |\n"); body != "| m, g, TP2, f | 9 | 10 | 20 | -30 |\n" {
@@ -162,6 +171,7 @@ func write(anchors []anchor, servers *whole.Report, logs []*requests.Report) (st
 		},
 		"title":        func(group string) string { return strings.ToUpper(group[:1]) + group[1:] },
 		"table":        func(group string) string { shown[group] = true; return tableOf(anchors, group) },
+		"side":         func(group string) string { shown[group] = true; return sideBySide(anchors, group) },
 		"whole":        func() string { return wholeTables(servers) },
 		"logs":         func() string { return logTable(logs) },
 		"wholeSummary": func() string { return wholeSummary(servers) },
@@ -193,6 +203,53 @@ func tableOf(anchors []anchor, group string) string {
 		}
 	}
 	return b.String()
+}
+
+// besides are kinds of anchors that stand side by side in a row: in their names, and as heads.
+var besides = []struct{ inName, head string }{
+	{"decode iteration, ", "decode"}, {"prefill iteration, ", "prefill"}, {"mixed iteration, ", "mixed"}, {"iteration energy, ", "energy"},
+	{"decode, measured GPU part", "decode, measured GPU part"}, {"decode and chunks, measured GPU part", "with chunks"},
+	{"decode, own kernels", "decode, own kernels"}, {"decode and chunks, own kernels", "with chunks"},
+}
+
+// sideBySide returns a group's anchors as a table with a column for each of its kinds. A row has the anchors whose names are the same but for
+// the kind.
+func sideBySide(anchors []anchor, group string) string {
+	type row struct {
+		name  string
+		cells [8]string // of besides
+	}
+	var rows []row
+	var used [8]bool
+	for i := range anchors {
+		a := &anchors[i]
+		if a.group != group {
+			continue
+		}
+		k := slices.IndexFunc(besides, func(b struct{ inName, head string }) bool { return strings.Contains(a.name, b.inName) })
+		name := cmp.Or(strings.Trim(strings.Replace(a.name, besides[k].inName, "", 1), ", "), "all other rows") + " | " + string(a.seen)
+		at := slices.IndexFunc(rows, func(r row) bool { return r.name == name })
+		if at < 0 {
+			at, rows = len(rows), append(rows, row{name: name})
+		}
+		e := a.errors()
+		rows[at].cells[k], used[k] = fmt.Sprintf("%d: %.1f, %.1f, %+.0f", e.Rows, 100*e.Median, 100*e.P90, 100*e.worst.error()), true
+	}
+	head, rule := "| anchors | seen |", "\n| --- | --- |"
+	for k, b := range besides {
+		if used[k] {
+			head, rule = head+" "+b.head+" |", rule+" --- |"
+		}
+	}
+	for _, r := range rows {
+		rule += "\n| " + r.name + " |"
+		for k, cell := range r.cells {
+			if used[k] {
+				rule += " " + cell + " |"
+			}
+		}
+	}
+	return head + rule + "\n"
 }
 
 // logTable returns the logs of requests as a table.
