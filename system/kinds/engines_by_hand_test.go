@@ -32,6 +32,19 @@ func TestHostLedgersByHand(t *testing.T) {
 	}
 }
 
+// TestWindowsBesideTheHost: HGCA keeps a window of each request on the GPUs, which their memory has in three numbers of its own; dense attention
+// keeps none.
+func TestWindowsBesideTheHost(t *testing.T) {
+	for policy, keeps := range map[string]bool{"hgca": true, "dense": false} {
+		n := rigOf(t, "run.system=gpu+cpu", "run.model=gpt-89b", "policy.name="+policy)
+		r := n.loop(nil, nil)
+		window, prompt, share := gpus.Windows(n.Hardware, r.Engine.(*gpuCPU).Attends.Policy)
+		if g := r.Batcher.GPU; g.Window != window || g.PromptShare != prompt || g.Share != share || (window > 0) != keeps || g.Free != gpus.FreeMemory(n.Hardware) {
+			t.Errorf("%s: a window of %d tokens, shares of %v and %v; want %d, %v and %v", policy, g.Window, g.PromptShare, g.Share, window, prompt, share)
+		}
+	}
+}
+
 // TestMovesAloneByHand: an iteration that moves keys and values alone takes as long as it waits for the links, and no time without a wait.
 func TestMovesAloneByHand(t *testing.T) {
 	e := rigOf(t, "run.system=cpu-offload", "run.model=llama-3-8b").replica(nil).Engine.(*cpuOffload)

@@ -2,6 +2,7 @@ package kinds
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -68,6 +69,7 @@ func TestTextsOfLimits(t *testing.T) {
 		{"run.system=hbm-pim hbm_pim.bandwidth_factor=0", "more than 0, at most 1024"}, {"run.system=hbm-pim hbm_pim.feed_forward=2", "0 to 1"},
 		{"run.system=hbm-pim hbm_pim.elements_per_read=3", "1, 2 or 4"}, {"run.system=hbm-pim hbm_pim.stacks=65", "1 to 64"}, {"run.system=hbm-pim hbm_pim.queries_per_read=0", "1 to 1024"}, {"run.system=hbm-pim hbm_pim.link=0GB/s", "more than 0GB/s"},
 		{"run.system=hbm-pim cache.prefix=true hbm_pim.placement=channel", "false with hbm_pim.memory_beside or with hbm_pim.placement = \"channel\": what prompts share is kept in the GPUs' own memory"},
+		{"run.system=hbm-pim run.model=llama-3-8b node.gpus=1 model.tensor_parallel=1 hbm_pim.feed_forward=0.25 hbm_pim.memory_beside=1GiB", "room for a page of batching.page_tokens, and for the copies of weights that hbm_pim.feed_forward = 0.25 has there, "},
 		{"run.system=sparse-offload policy.name=quest run.model=llama-3-8b policy.quest.budget=4096 sparse_offload.buffer_rows=4095", "sparse_offload.buffer_rows = 4095: expected at least 4096: the tokens that a step of quest attends to"},
 		{"run.system=sparse-offload run.model=llama-3-8b", "a policy that chooses rows with run.system = sparse-offload: all 512MiB of a context of 131072 tokens would be fetched in each step and layer"}, // of 4,096 B a token
 	} {
@@ -286,6 +288,14 @@ func TestContinuousByHand(t *testing.T) {
 		if s.Scheduler.SubBatches != c.subBatches || len(s.Batch.Sub) != c.subBatches || s.Scheduler.Adaptive != c.adaptive || s.Comm.Balance != c.balance || s.Policy != c.policy || s.Ahead != c.ahead || !s.Scheduler.Chunking || s.Scheduler.ChunkMultiple != c.multiple || s.PrefillStreak != 7 {
 			t.Errorf("%s: %+v, %+v, %+v", c.sets, s.Scheduler, s.Comm, s.Config)
 		}
+	}
+	// Prompts that come from elsewhere cross a link of 50 GB/s with 128 KiB a token, 20 µs later; prompts that run here cross none.
+	here, elsewhere := rigOf(t, "run.system=gpu-only", "run.model=llama-3-8b").loop(nil, nil).Batcher, rigOf(t, "run.system=gpu-only", "run.model=llama-3-8b", "serving.prefill=elsewhere", "serving.prefill_bandwidth=50GB/s", "serving.prefill_latency=20us").loop(nil, nil).Batcher
+	if here.Prefilled != nil || elsewhere.Prefilled == nil || elsewhere.Prefilled.Latency != 20*units.Microsecond {
+		t.Fatalf("%+v, from elsewhere %+v", here.Prefilled, elsewhere.Prefilled)
+	}
+	if got, want := elsewhere.Prefilled.Transfer(1000).Seconds(), 1000*131072/50e9; math.Abs(got/want-1) > 1e-6 {
+		t.Errorf("a prompt of 1,000 tokens comes in %v s, by hand %v s", got, want)
 	}
 	// Requests apart on sixteen GPUs have a sixteenth of the tokens of an iteration each, rounded up.
 	for parallel, share := range map[string]int{"data": 63, "tensor": 0} {
