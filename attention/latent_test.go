@@ -3,6 +3,7 @@ package attention
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -107,5 +108,23 @@ func TestLatentByHand(t *testing.T) {
 	Project(&l, result, []float32{2, 3}, []float64{5})
 	if key[0] != 10 || key[1] != 7 || value[0] != 15 || q[0] != 22 || q[1] != 13 || result[0] != 15 || l.Row() != 2 || l.Key() != 2 {
 		t.Errorf("key %v, value %v, query %v, result %v", key, value, q, result)
+	}
+}
+
+// TestLatentSizes: a row is the latent and the rotated key, a key its two parts, and what queries ask replaces what was there.
+func TestLatentSizes(t *testing.T) {
+	l := Latent{Heads: 2, Latent: 3, Rope: 1, Nope: 2, Value: 5}
+	if l.Row() != 4 || l.Key() != 3 || math.Abs(l.Scale()-1/math.Sqrt(3)) > 1e-15 {
+		t.Errorf("a row of %d, a key of %d, a scale of %v", l.Row(), l.Key(), l.Scale())
+	}
+	matrix := make([]float32, 2*(2+5)*3)
+	for i := range matrix {
+		matrix[i] = float32(i)
+	}
+	// The second head's keys begin behind 7 rows of 3: {21, 22, 23} and {24, 25, 26}.
+	absorbed := []float64{9, 9, 9, 9, 9, 9, 9, 9}
+	Absorb(&l, absorbed, matrix, []float64{1, 10, 100, 2, 1, 7})
+	if want := []float64{30, 41, 52, 100, 66, 69, 72, 7}; !slices.Equal(absorbed, want) {
+		t.Errorf("absorbed %v, want %v", absorbed, want)
 	}
 }

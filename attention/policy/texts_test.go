@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/llm"
 )
 
@@ -89,6 +90,51 @@ func TestPromptsByHand(t *testing.T) {
 	for _, x := range []Piece{{Heads: -1}, {Count: -1}, {Tokens: -1}, {Behind: -1}, {Behind: 18}} {
 		if err := verifyPrompt(&Prompt{Pieces: []Piece{x}, Chosen: llm.Chosen{Tokens: 10}}, 10, 7, 2); err == nil || !strings.HasPrefix(err.Error(), "piece 0 is {") {
 			t.Errorf("%+v: %v", x, err)
+		}
+	}
+}
+
+// TestKeysOfPages: both ends of each range of keys that choose pages, and what is next to them; of names each that there is, and one that there is not.
+func TestKeysOfPages(t *testing.T) {
+	good := PagesSpec{Budget: 1 << 16, Page: 16, SelectDevice: "rank", SelectGroup: "sum", SelectPrecision: "fp32", SummaryDevice: "gpu", Layout: "row"}
+	for _, c := range []struct {
+		key     string
+		set     func(s *PagesSpec, v string)
+		in, out string
+	}{
+		{"budget", func(s *PagesSpec, v string) { s.Budget, s.Page = count(v), 1 }, "1 16777216", "0 16777217"}, {"page", func(s *PagesSpec, v string) { s.Page = count(v) }, "1 65536", "0 65537"},
+		{"top_k_latency", func(s *PagesSpec, v string) { s.TopKLatency = count(v) }, "0 4096", "-1 4097"},
+		{"select_device", func(s *PagesSpec, v string) { s.SelectDevice = v }, "gpu bank rank", "host"}, {"select_group", func(s *PagesSpec, v string) { s.SelectGroup = v }, "sum softmax-sum max per-head", "mean"},
+		{"select_precision", func(s *PagesSpec, v string) { s.SelectPrecision = v }, "fp32 fp16", "fp8"}, {"summary_device", func(s *PagesSpec, v string) { s.SummaryDevice = v }, "gpu rank", "bank"},
+		{"layout", func(s *PagesSpec, v string) { s.Layout = v }, "row quad", "column"},
+		{"budget", func(s *PagesSpec, v string) { s.Budget = count(v) }, "16", "15"}, {"summary_device", func(s *PagesSpec, v string) { s.SelectDevice, s.SummaryDevice = "gpu", v }, "gpu", "rank"},
+	} {
+		for i, v := range strings.Fields(c.in + " " + c.out) {
+			s, bad := good, i >= len(strings.Fields(c.in))
+			c.set(&s, v)
+			if errs := input.Faults(s); (len(errs) > 0) != bad || bad && (len(errs) != 1 || errs[0].Key != c.key) {
+				t.Errorf("%s = %s: %v", c.key, v, errs)
+			}
+		}
+	}
+}
+
+func count(text string) int {
+	n, _ := strconv.Atoi(text)
+	return n
+}
+
+// TestUnknownPolicy: a name that there is not is answered with those that there are.
+func TestUnknownPolicy(t *testing.T) {
+	l := toys(t)
+	s := l.New("none")
+	_, err := NewValues(&s, Shape{Layers: 1, KVHeads: 1, QueryHeads: 1, Dim: 8, ElementBits: 16})
+	if err == nil {
+		t.Fatal("values of no policy")
+	}
+	for _, name := range l.Names() {
+		if !strings.Contains(err.Error(), name) {
+			t.Errorf("%v does not name %s", err, name)
 		}
 	}
 }
