@@ -275,6 +275,10 @@ func (t *KernelTable) Drain(context int) int64 {
 	if t.nothing(context) {
 		return 0
 	}
+	if t.Pace.Clock == 0 { // attention is in both
+		token, row := context-1, t.geometry.RowTokens
+		return t.appendClocks(context) - t.ending(token, token/row, token%row)
+	}
 	return t.Alone(context) - t.InSequence(context)
 }
 

@@ -1,23 +1,13 @@
 package dataflow
 
 // alone runs iterations of one sub-batch that has every resource to itself, in one pass
-// over the operations of each kind of layer: where nothing of a layer outlives it, all
-// layers with the same operations take the same time.
+// over the operations of each kind of layer: where nothing outlives its layer, all layers of a kind
+// take the same time, in whatever order they come.
 type alone struct {
-	slots    []slot // by resource, then by lane
-	kinds    []passed
-	outlived int   // place of the latest entry of SubBatch.Layers of which something outlives its layer
-	gaps     []gap // of the main resource, in the layer at hand
-	pass     int32
-	busy     Time // of the device
-}
-
-// passed is a layer that has been passed over. All with the same operations take the same times where nothing outlives them.
-type passed struct {
-	Range
-	layerTimes
-	start Time
-	entry int // place in SubBatch.Layers
+	slots []slot // by resource, then by lane
+	gaps  []gap  // of the main resource, in the layer at hand
+	pass  int32
+	busy  Time // of the device
 }
 
 // gap is the time that the main resource waits before an operation.
@@ -44,49 +34,49 @@ type layerTimes struct {
 }
 
 // run executes an iteration that starts at start and returns its end. It reports false
-// where it cannot tell: where operations wait for links, for a start, or out of order.
+// where it cannot tell: where operations wait for links, for a start, or out of order, or outlive their layer. Those
+// of the first layer and of the last one may: they end with the iteration.
+//
+// It passes over one layer of each kind, one behind the other. As a kind is passed over behind one layer of each kind that comes
+// before it, no layer begins earlier than the one that is passed over: what is free there is free in all.
 func (a *alone) run(e *Engine, it *Iteration, start Time) (end Time, ok bool) {
 	sub := &it.Sub[0]
-	if len(sub.Layers) == 0 {
+	if len(sub.Order) == 0 {
 		sub = &it.Sub[1]
-	} else if len(it.Sub[1].Layers) > 0 {
+	} else if len(it.Sub[1].Order) > 0 {
 		return 0, false
 	}
 	for i := range a.slots {
 		a.slots[i].free = start
 	}
 	e.readyWaits(it, start)
-	now, last := start, none
 	e.end, a.busy = start, 0
-	a.kinds, a.outlived = a.kinds[:0], 0
-	for i := range sub.Layers {
-		r := &sub.Layers[i]
-		if i < len(sub.Layers)-1 {
-			if x := a.known(r.Range); x != nil {
-				by := now - x.start + Time(r.Count-1)*(x.end-x.start) // to the last of these layers
-				if others := x.others + by; x.last != none && others >= e.end {
-					e.end, last = others, x.last
-				}
-				e.idle.until = max(e.idle.until, x.until+by)
-				now = x.end + by
-				continue
-			}
-		}
-		t, ok := a.times(e, it, sub, i, now)
-		if !ok {
+	var last layerTimes
+	now, skipped, latest := start, Time(0), none
+	for k := range sub.Kinds {
+		r := &sub.Kinds[k]
+		t, ok := a.layer(e, it, r.Range, now)
+		ends := r == sub.last()
+		if !ok || t.others > t.end && (r.Count > 1 || k > 0 && !ends) {
 			return 0, false
 		}
-		skipped := Time(r.Count-1) * (t.end - now)
-		if i == len(sub.Layers)-1 {
-			t.end = t.before + sub.Exit
+		a.waits(e, it, r.Range, &t, now, Time(r.Count))
+		if k == 0 && t.last != none {
+			e.end, latest = t.others, t.last
 		}
-		now = t.end + skipped
-		if others := t.others + skipped; t.last != none && others >= e.end {
-			e.end, last = others, t.last
+		if ends {
+			last = t
 		}
-		e.idle.until = max(e.idle.until, t.until+skipped)
+		skipped += Time(r.Count-1) * (t.end - now)
+		now = t.end
 	}
-	e.waitedToEnd(it, last, now)
+	behind := now + skipped - last.end // of the last layer, behind the one of its kind that was passed over
+	now = last.before + behind + sub.Exit
+	if others := last.others + behind; last.last != none && others >= e.end {
+		e.end, latest = others, last.last
+	}
+	e.idle.until = max(start, last.until+behind)
+	e.waitedToEnd(it, latest, now)
 	e.end = max(e.end, now)
 	if e.device >= 0 {
 		alike := &e.waits.Device[e.resources[e.main].Reason]
@@ -98,76 +88,6 @@ func (a *alone) run(e *Engine, it *Iteration, start Time) (end Time, ok bool) {
 		}
 	}
 	return e.end, true
-}
-
-// times returns the times of the first layer of an entry, which starts at now: those of a layer that has been passed over, or of a pass over
-// this one. It reports false where that cannot tell, or where layers of the entry outlive each other.
-func (a *alone) times(e *Engine, it *Iteration, sub *SubBatch, entry int, now Time) (t layerTimes, ok bool) {
-	r := &sub.Layers[entry]
-	if len(sub.Layers) <= 2 { // one kind of layers behind the entry: there is nothing to keep
-		if t, ok = a.layer(e, it, r.Range, now); ok {
-			a.waits(e, it, r.Range, &t, now, Time(r.Count))
-		}
-		return t, ok && (r.Count == 1 || t.others <= t.end)
-	}
-	if x := a.known(r.Range); x != nil {
-		t = x.layerTimes
-		t.shift(now - x.start)
-		return t, true
-	}
-	k := a.kind(r.Range)
-	known := k < len(a.kinds)
-	t, ok = a.layer(e, it, r.Range, now)
-	if !ok || r.Count > 1 && t.others > t.end {
-		return t, false
-	}
-	if !known {
-		a.kinds = append(a.kinds, passed{})
-		a.waits(e, it, r.Range, &t, now, sub.count(r.Range, entry))
-	}
-	x := &a.kinds[k]
-	x.Range, x.layerTimes, x.start, x.entry = r.Range, t, now, entry
-	if t.others > t.end {
-		a.outlived = entry
-	}
-	return t, true
-}
-
-// kind returns the place of the layer with these operations, behind all where none has been passed over.
-func (a *alone) kind(ops Range) int {
-	k := 0
-	for k < len(a.kinds) && a.kinds[k].Range != ops {
-		k++
-	}
-	return k
-}
-
-// known returns the layer with these operations that has been passed over, nil where a layer outlived another one since, or there is none.
-func (a *alone) known(ops Range) *passed {
-	for k := range a.kinds {
-		if x := &a.kinds[k]; x.Range == ops {
-			if x.entry > a.outlived {
-				return x
-			}
-			break
-		}
-	}
-	return nil
-}
-
-// count returns the number of layers with these operations, of the entries from one on.
-func (s *SubBatch) count(ops Range, from int) (n Time) {
-	for i := from; i < len(s.Layers); i++ {
-		if r := &s.Layers[i]; r.Range == ops {
-			n += Time(r.Count)
-		}
-	}
-	return n
-}
-
-// shift moves the times of a layer.
-func (t *layerTimes) shift(by Time) {
-	t.end, t.before, t.others, t.until = t.end+by, t.before+by, t.others+by, t.until+by
 }
 
 // waits adds up what all layers that are like the one just passed, which starts at now, wait for.

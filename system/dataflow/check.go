@@ -157,13 +157,14 @@ func (c *check) expect() {
 	for s := range c.it.Sub {
 		c.first[s] = len(c.rows)
 		layer := int32(0)
-		for _, r := range c.it.Sub[s].Layers {
+		for _, r := range c.it.Sub[s].Order {
+			ops := c.it.Sub[s].Kinds[r.Kind].Range
 			for until := layer + r.Count; layer < until; layer++ {
 				switch {
 				case layer <= jump.at[s]:
-					c.rows = append(c.rows, row{Range: r.Range, sub: int8(s), layer: layer + jump.layers})
+					c.rows = append(c.rows, row{Range: ops, sub: int8(s), layer: layer + jump.layers})
 				case layer > jump.at[s]+jump.layers:
-					c.rows = append(c.rows, row{Range: r.Range, sub: int8(s), layer: layer})
+					c.rows = append(c.rows, row{Range: ops, sub: int8(s), layer: layer})
 				}
 			}
 		}

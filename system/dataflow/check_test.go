@@ -295,7 +295,9 @@ func TestPlantedBehindBus(t *testing.T) {
 // engine that has verified an iteration whose ranksets need longer after a transfer.
 func TestPlantedElsewhere(t *testing.T) {
 	e, it := turns()
-	it.Sub[0].Layers[1].Count, it.Sub[1].Layers[1].Count = 50, 50
+	for s := range it.Sub {
+		it.Sub[s].more(50 - it.Sub[s].last().Count)
+	}
 	checkPlanted(t, e, it, []planted{
 		{"layers left out", nil, nil},
 		{"an operation of the first layers left out", func(s *schedule) { s.spans = slices.Delete(s.spans, 2, 3) },

@@ -60,7 +60,7 @@ type progress struct {
 	active bool
 	layer  int32 // 0 is what comes before the first layer
 	total  int32 // layers
-	at     int   // of SubBatch.Layers
+	at     int   // of SubBatch.Order
 	until  int32 // the layer after those
 }
 
@@ -204,9 +204,15 @@ func (e *Engine) advance(s int8) bool {
 	}
 	for sub.layer >= sub.until {
 		sub.at++
-		sub.until += e.it.Sub[s].Layers[sub.at].Count
+		sub.until += e.it.Sub[s].Order[sub.at].Count
 	}
 	return true
+}
+
+// ops returns the operations of the layer in which a sub-batch is.
+func (e *Engine) ops(s int8) Range {
+	sub := &e.it.Sub[s]
+	return sub.Kinds[sub.Order[e.sub[s].at].Kind].Range
 }
 
 // connect turns what operations wait for into edges the other way.
@@ -294,7 +300,7 @@ func (e *Engine) step() bool {
 func (e *Engine) startLayer(s int8) {
 	e.layers++
 	sub := &e.sub[s]
-	r := e.it.Sub[s].Layers[sub.at].Range
+	r := e.ops(s)
 	e.expect(r)
 	if n := e.state[r.From].devices - e.state[r.To].devices; n > 0 {
 		e.settle(e.now)

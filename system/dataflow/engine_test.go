@@ -58,10 +58,44 @@ func (b builder) group(lane int16, compute Time) int32 {
 
 // layers gives sub-batch s what comes before the first layer and n layers.
 func (b builder) layers(s, n int, entry, layer Range, exit Time) {
-	b.Sub[s] = SubBatch{[]Layers{{entry, 1}, {layer, int32(n)}}, exit}
+	b.Sub[s] = subBatch(exit, Layers{entry, 1}, Layers{layer, int32(n)})
+}
+
+// subBatch returns layers in their order.
+func subBatch(exit Time, layers ...Layers) SubBatch {
+	s := SubBatch{Exit: exit}
+	for _, r := range layers {
+		s.Add(r.Range, r.Count)
+	}
+	return s
+}
+
+// more adds successive layers of the kind of the last one.
+func (s *SubBatch) more(n int32) {
+	s.last().Count += n
+	s.Order[len(s.Order)-1].Count += n
 }
 
 func (b builder) since(from int) Range { return Range{int32(from), int32(len(b.Ops))} }
+
+// TestLayersByKind: layers with the same operations are one kind, in whatever order they come.
+func TestLayersByKind(t *testing.T) {
+	entry, a, b := Range{0, 1}, Range{1, 4}, Range{4, 7}
+	s := subBatch(9, Layers{entry, 1}, Layers{a, 2}, Layers{b, 3}, Layers{a, 4}, Layers{a, 1}, Layers{b, 5})
+	if want := []Layers{{entry, 1}, {a, 7}, {b, 8}}; !slices.Equal(s.Kinds, want) {
+		t.Errorf("kinds %v, want %v", s.Kinds, want)
+	}
+	if want := []Run{{0, 1}, {1, 2}, {2, 3}, {1, 4}, {1, 1}, {2, 5}}; !slices.Equal(s.Order, want) {
+		t.Errorf("order %v, want %v", s.Order, want)
+	}
+	if s.total() != 16 || s.last() != &s.Kinds[2] || s.Exit != 9 {
+		t.Errorf("%d layers, the last one of %v", s.total(), s.last())
+	}
+	it := Iteration{Sub: [2]SubBatch{s, s}}
+	if it.Reset(); it.Sub[0].total() != 0 || len(it.Sub[0].Order) != 0 || it.Sub[1].total() != 0 {
+		t.Errorf("after a reset %v", it.Sub)
+	}
+}
 
 // handIteration is two layers: requests on lanes 0 and 1 in sub-batch 0, one on lane
 // 0 in sub-batch 1 together with a prompt for lane 1, whose keys and values go down
@@ -291,7 +325,8 @@ func drawIteration(t *rapid.T) ([]Resource, *Iteration) {
 		for i := range kinds {
 			kinds[i] = layer()
 		}
-		it.Sub[s] = SubBatch{Layers: append([]Layers{{entry, 1}}, drawOrder(t, kinds, number("layers", 1, 100))...), Exit: Time(number("exit", 1, 100))}
+		order := append([]Layers{{entry, 1}}, drawOrder(t, kinds, number("layers", 1, 100))...)
+		it.Sub[s] = subBatch(Time(number("exit", 1, 100)), order...)
 	}
 	return r, it
 }

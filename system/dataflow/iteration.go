@@ -85,27 +85,48 @@ func (o *Op) duration() Time { return Time(o.Pieces-1)*o.Time + o.Last }
 // Range is the part [From, To) of a slice.
 type Range struct{ From, To int32 }
 
-// Layers is successive layers that have the same operations, one of which has the flag
+// Layers is all layers of a sub-batch that have the same operations, one of which has the flag
 // NextLayer.
 type Layers struct {
 	Range       // of Iteration.Ops
 	Count int32 // at least 1
 }
 
+// Run is successive layers of one kind.
+type Run struct{ Kind, Count int32 }
+
 // SubBatch is the layers of one sub-batch, empty where it takes no part. What comes
-// before the model's first layer is a layer of its own.
+// before the model's first layer is a layer of its own. Layers with the same operations are of one
+// kind: what does not depend on their order is found once for each kind, however the kinds take turns.
 type SubBatch struct {
-	Layers []Layers
+	Kinds []Layers // in the order in which they first come
+	Order []Run    // of all layers: as many of each kind as Kinds says
 	// Exit is the time of the operation that ends the last layer, in place of its Last:
 	// the model's head follows instead of another layer.
 	Exit Time
 }
 
+// Add appends successive layers with the same operations.
+func (s *SubBatch) Add(ops Range, count int32) {
+	kind := 0
+	for kind < len(s.Kinds) && s.Kinds[kind].Range != ops {
+		kind++
+	}
+	if kind == len(s.Kinds) {
+		s.Kinds = append(s.Kinds, Layers{Range: ops})
+	}
+	s.Kinds[kind].Count += count
+	s.Order = append(s.Order, Run{int32(kind), count})
+}
+
+// last returns the kind of the last layer.
+func (s *SubBatch) last() *Layers { return &s.Kinds[s.Order[len(s.Order)-1].Kind] }
+
 // total returns the number of layers.
 func (s *SubBatch) total() int32 {
 	var n int32
-	for i := range s.Layers {
-		n += s.Layers[i].Count
+	for i := range s.Kinds {
+		n += s.Kinds[i].Count
 	}
 	return n
 }
@@ -119,16 +140,18 @@ type Iteration struct {
 	Sub   [2]SubBatch
 
 	totals Totals
-	kinds  []Layers // scratch
 }
 
 // Reset empties the iteration and keeps its memory.
 func (it *Iteration) Reset() {
 	it.Ops, it.After, it.Parts = it.Ops[:0], it.After[:0], it.Parts[:0]
 	for s := range it.Sub {
-		it.Sub[s].Layers = it.Sub[s].Layers[:0]
+		it.Sub[s].Kinds, it.Sub[s].Order = it.Sub[s].Kinds[:0], it.Sub[s].Order[:0]
 	}
 }
+
+// From returns the operations from one on.
+func (it *Iteration) From(first int32) Range { return Range{first, int32(len(it.Ops))} }
 
 // Add appends an operation of one piece and returns it and its index. It is valid until
 // the next call. The caller sets the other fields in place: see doc.go.
@@ -167,12 +190,11 @@ func (it *Iteration) Totals() *Totals {
 	*t = Totals{}
 	for s := range it.Sub {
 		sub := &it.Sub[s]
-		it.kinds = sub.kinds(it.kinds[:0])
-		for _, r := range it.kinds {
+		for _, r := range sub.Kinds {
 			t.add(it.Ops[r.From:r.To], r.Count)
 		}
-		if n := len(sub.Layers); n > 0 {
-			last := sub.Layers[n-1]
+		if len(sub.Order) > 0 {
+			last := sub.last()
 			for j := last.From; j < last.To; j++ {
 				if o := &it.Ops[j]; o.Flags&NextLayer != 0 {
 					t.Longest |= sub.Exit
@@ -182,22 +204,6 @@ func (it *Iteration) Totals() *Totals {
 		}
 	}
 	return t
-}
-
-// kinds appends the layers of a sub-batch, those with the same operations as one entry.
-func (s *SubBatch) kinds(to []Layers) []Layers {
-	for _, r := range s.Layers {
-		i := 0
-		for i < len(to) && to[i].Range != r.Range {
-			i++
-		}
-		if i == len(to) {
-			to = append(to, r)
-		} else {
-			to[i].Count += r.Count
-		}
-	}
-	return to
 }
 
 // add adds the operations of so many layers.

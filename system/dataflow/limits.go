@@ -37,13 +37,14 @@ func (c *check) measure() {
 	}
 	for s := range c.it.Sub {
 		sub := &c.it.Sub[s]
-		for i, r := range sub.Layers {
+		for k := range sub.Kinds {
+			r := &sub.Kinds[k]
 			for j := r.From; j < r.To; j++ {
 				o := &c.it.Ops[j]
 				l := &c.limits[o.Resource]
 				l.busy += Time(r.Count) * o.duration()
 				l.pieces += Time(r.Count) * Time(o.Pieces)
-				if i == len(sub.Layers)-1 && o.Flags&NextLayer != 0 {
+				if r == sub.last() && o.Flags&NextLayer != 0 {
 					l.busy += sub.Exit - o.Last
 				}
 			}

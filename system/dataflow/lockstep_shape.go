@@ -68,7 +68,7 @@ func (l *lockstep) reads(e *Engine, it *Iteration) bool {
 		return false
 	}
 	for s := range it.Sub {
-		l.costs[s].active = len(it.Sub[s].Layers) > 0
+		l.costs[s].active = len(it.Sub[s].Order) > 0
 		if l.costs[s].active && !l.readSub(e, it, s) {
 			return false
 		}
@@ -81,39 +81,30 @@ func (l *lockstep) reads(e *Engine, it *Iteration) bool {
 
 // readSub takes over the shape of a sub-batch.
 func (l *lockstep) readSub(e *Engine, it *Iteration, s int) bool {
-	c, layers := &l.costs[s], it.Sub[s].Layers
-	if len(layers) < 2 || layers[0].Count != 1 || layers[0].To != layers[0].From+1 {
+	c, sub := &l.costs[s], &it.Sub[s]
+	if len(sub.Kinds) < 2 || sub.Kinds[0].Count != 1 || sub.Kinds[0].To != sub.Kinds[0].From+1 {
 		return false
 	}
-	entry := &it.Ops[layers[0].From]
+	entry := &it.Ops[sub.Kinds[0].From]
 	if !l.is(e, &l.gpu, FIFO, entry.Resource) || e.servers[l.gpu].latency > 0 || entry.Flags&NextLayer == 0 {
 		return false
 	}
 	c.kinds, c.runs = c.kinds[:0], c.runs[:0]
-	total := 0
-	for i := range layers[1:] {
-		r := &layers[1+i]
-		kind := c.kind(r.Range)
-		if kind == len(c.kinds) && !l.readKind(e, it, c.add(r.Range, len(l.freeAt))) {
+	for i := range sub.Kinds[1:] {
+		if !l.readKind(e, it, c.add(sub.Kinds[1+i].Range, len(l.freeAt))) {
 			return false
 		}
+	}
+	total := 0
+	for _, r := range sub.Order[1:] {
 		total += int(r.Count)
-		c.runs = append(c.runs, waveRun{kind, total})
+		c.runs = append(c.runs, waveRun{int(r.Kind) - 1, total})
 	}
 	if l.total > 0 && l.total != total {
 		return false
 	}
 	l.total = total
 	return true
-}
-
-// kind returns the place of the layers with these operations, behind all where there are none yet.
-func (c *subCost) kind(ops Range) int {
-	i := 0
-	for i < len(c.kinds) && c.kinds[i].Range != ops {
-		i++
-	}
-	return i
 }
 
 // add returns a new kind of layers, on that many lanes.
@@ -177,7 +168,7 @@ func (l *lockstep) readKind(e *Engine, it *Iteration, c *waveCost) bool {
 // price takes over the costs of a sub-batch whose shape is known.
 func (l *lockstep) price(it *Iteration, s int) bool {
 	c, sub := &l.costs[s], &it.Sub[s]
-	c.entry, c.exit = it.Ops[sub.Layers[0].From].Last, sub.Exit
+	c.entry, c.exit = it.Ops[sub.Kinds[0].From].Last, sub.Exit
 	if min(c.entry, c.exit) == 0 {
 		return false
 	}

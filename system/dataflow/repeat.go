@@ -82,20 +82,20 @@ func (e *Engine) repeats(period int32) int32 {
 // same returns how many layers behind a sub-batch's layer have the same operations as
 // the layers a period before them.
 func (e *Engine) same(s int, period int32) int32 {
-	sub, layers := &e.sub[s], e.it.Sub[s].Layers
+	sub, order := &e.sub[s], e.it.Sub[s].Order
 	next := sub.layer + 1
-	at, until := sub.at, sub.until        // of the layer next
-	back, backUntil := 0, layers[0].Count // of the layer a period before it
+	at, until := sub.at, sub.until       // of the layer next
+	back, backUntil := 0, order[0].Count // of the layer a period before it
 	for next < sub.total-1 && next >= period {
 		for next >= until {
 			at++
-			until += layers[at].Count
+			until += order[at].Count
 		}
 		for next-period >= backUntil {
 			back++
-			backUntil += layers[back].Count
+			backUntil += order[back].Count
 		}
-		if layers[at].Range != layers[back].Range {
+		if order[at].Kind != order[back].Kind {
 			break
 		}
 		next = min(until, backUntil+period, sub.total-1)
@@ -138,7 +138,7 @@ func (e *Engine) shift(by Time, layers int32) {
 			sub := &e.sub[s]
 			for sub.layer += layers; sub.layer >= sub.until; {
 				sub.at++
-				sub.until += e.it.Sub[s].Layers[sub.at].Count
+				sub.until += e.it.Sub[s].Order[sub.at].Count
 			}
 		}
 	}
@@ -206,7 +206,7 @@ func (e *Engine) appendState(b []int64) []int64 {
 				b[len(b)-1] = -1 << 32
 				continue
 			}
-			b = append(b, int64(e.it.Sub[s].Layers[e.sub[s].at].From))
+			b = append(b, int64(e.it.Sub[s].Order[e.sub[s].at].Kind))
 		}
 	}
 	for _, i := range e.joins {

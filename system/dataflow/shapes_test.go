@@ -40,23 +40,39 @@ func TestAlone(t *testing.T) {
 	deep.Seeds(t, 30, check)
 }
 
-// TestAloneInTurn: layers of two kinds in turn, of which each is passed over once, take as long as their operations. Where results outlive a
-// layer, both kinds are passed over once more; where they are still there in the next layer with results, the pass gives up.
+// TestAloneInTurn: layers of two kinds in turn, of which each is passed over once, take as long as their operations. What outlives the first
+// layer or the last one may end the iteration. Where something outlives another layer, or a kind may find its resources taken, the pass
+// gives up.
 func TestAloneInTurn(t *testing.T) {
-	for _, c := range []struct {
-		results   Time // of one layer; 0 for none
+	const turns = 1 + 10*(30+5) + 10*(7+5)
+	for name, c := range map[string]struct {
+		hidden    Time // behind the first layer
+		with      []int
+		results   Time // of the layers with results, which attend for 30
 		beside    Time // of all layers, so long after attention has ended
 		exit, end Time
 		passes    int32
+		givesUp   bool
 	}{
-		{0, 0, 5, 1 + 10*(30+5) + 10*(7+5), 3},
-		{0, 4, 1, 1 + 10*(30+5) + 9*(7+5) + 7 + 4, 3},
-		{80, 0, 5, 1 + 10*(30+5) + 10*(7+5), 6},
-		{2000, 0, 5, 1 + 35 + 12 + 35 + 12 + 2000, 6},
+		"in turn":                              {exit: 5, end: turns, passes: 3},
+		"beside an exit":                       {beside: 4, exit: 1, end: turns - 5 + 4, passes: 3},
+		"hidden":                               {hidden: 9, exit: 5, end: turns, passes: 3},
+		"hidden to the end":                    {hidden: 999, exit: 5, end: 999, passes: 3},
+		"results within layers":                {with: []int{5, 7, 9}, results: 35, exit: 5, end: turns, passes: 4},
+		"results of layers of a kind":          {with: []int{5, 9}, results: 40, exit: 5, end: turns, givesUp: true},
+		"results of one layer":                 {with: []int{5}, results: 80, exit: 5, end: turns, givesUp: true},
+		"results of one layer to the end":      {with: []int{5}, results: 2000, exit: 5, end: 1 + 35 + 12 + 35 + 12 + 2000, givesUp: true},
+		"results of the last layer":            {with: []int{20}, results: 80, exit: 5, end: turns - 12 + 80, passes: 4},
+		"results after what is hidden":         {hidden: 40, with: []int{20}, results: 36, exit: 5, end: turns - 12 + 36, passes: 4},
+		"results long after what is hidden":    {hidden: 400, with: []int{20}, results: 36, exit: 5, end: turns - 12 + 36, givesUp: true},
+		"results that wait for what is hidden": {hidden: 470, with: []int{20}, results: 30, exit: 5, end: 500, givesUp: true},
 	} {
 		it := &Iteration{}
 		b := builder{it}
 		b.op(Op{Last: 1, Resource: testGPU, Flags: NextLayer})
+		if c.hidden > 0 {
+			b.op(Op{Last: c.hidden, Resource: testUp})
+		}
 		layers := []Layers{{b.since(0), 1}}
 		layer := func(attention, results Time) Range {
 			from := len(it.Ops)
@@ -73,27 +89,22 @@ func TestAloneInTurn(t *testing.T) {
 		for range 10 {
 			layers = append(layers, Layers{kinds[0], 1}, Layers{kinds[1], 1})
 		}
-		if c.results > 0 {
-			layers[5].Range = layer(30, c.results) // the third of its kind
+		if len(c.with) > 0 {
+			with := layer(30, c.results)
+			for _, i := range c.with {
+				layers[i].Range = with
+			}
 		}
-		it.Sub[0] = SubBatch{layers, c.exit}
+		it.Sub[0] = subBatch(c.exit, layers...)
 		e := New([]Resource{testLanes: {Device: true, Discipline: Lanes, Count: 1}, testDown: {Reason: testDown}, testUp: {Reason: testUp}, testGPU: {Reason: testGPU}})
-		e.readyWaits(it, 0)
 		end, ok := e.alone.run(e, it, 0)
-		waits := e.waits
+		waits, passes := e.waits, e.alone.pass
+		if ok == c.givesUp || ok && (end != c.end || passes != c.passes) {
+			t.Errorf("%s: ends at %v (%v) in %d passes, want %v (%v) in %d", name, end, ok, passes, c.end, !c.givesUp, c.passes)
+		}
 		e.noShortcut, e.Exact = true, true
-		if exact := e.Run(it, 0); !ok || end != exact || end != c.end || waits != e.waits || e.alone.pass != c.passes {
-			t.Errorf("results of %v: ends at %v (%v), layer by layer %v, want %v; %d passes, want %d; waits %+v, %+v", c.results, end, ok, exact, c.end, e.alone.pass, c.passes, waits, e.waits)
-		}
-		if layers[9].Range = layers[5].Range; c.results > 80 {
-			if _, ok := e.alone.run(e, it, 0); ok {
-				t.Error("results of one layer wait for those of another, and the pass goes on")
-			}
-		}
-		if layers[5].Count = 2; c.results > 0 {
-			if _, ok := e.alone.run(e, it, 0); ok {
-				t.Error("the first of two layers of an entry outlives it, and the pass goes on")
-			}
+		if exact := e.Run(it, 0); exact != c.end || ok && waits != e.waits {
+			t.Errorf("%s: ends at %v layer by layer, want %v; waits %+v, %+v", name, exact, c.end, waits, e.waits)
 		}
 	}
 }
@@ -157,7 +168,8 @@ func drawWaves(t *rapid.T, r []Resource) *Iteration {
 				kinds[i] = b.nearly(t, kinds[0])
 			}
 		}
-		it.Sub[s] = SubBatch{append([]Layers{{entry, 1}}, drawOrder(t, kinds, layers)...), time("exit", 1, 300)}
+		order := append([]Layers{{entry, 1}}, drawOrder(t, kinds, layers)...)
+		it.Sub[s] = subBatch(time("exit", 1, 300), order...)
 	}
 	return it
 }
@@ -199,7 +211,7 @@ func TestLockstep(t *testing.T) {
 			t.Fatal("the iteration has the shape of none that runs in lockstep")
 		}
 		got, waits := e.Run(it, start), *e.Waits()
-		if layers := it.Sub[0].Layers; int64(it.Sub[0].total()-1) > e.lockstep.layers && len(layers) > 2 {
+		if one := &it.Sub[0]; int64(one.total()-1) > e.lockstep.layers && len(one.Order) > 2 {
 			skipped++
 		}
 		e.noShortcut = true
@@ -211,12 +223,12 @@ func TestLockstep(t *testing.T) {
 		if exact := *e.Waits(); waits != exact || byEvents != exact {
 			t.Fatalf("in lockstep waits are\n%+v, by events\n%+v, layer by layer\n%+v", waits, byEvents, exact)
 		}
-		if two := it.Sub[1].Layers; len(two) > 0 {
-			two[len(two)-1].Count++
+		if two := &it.Sub[1]; len(two.Order) > 0 {
+			two.more(1)
 			if e.lockstep.fits(e, it) {
 				t.Fatal("sub-batches of unlike numbers of layers run in lockstep")
 			}
-			two[len(two)-1].Count--
+			two.more(-1)
 		}
 		// Other times of the same operations, some of them none; it may be in lockstep no more.
 		retime(t, it)
@@ -263,7 +275,7 @@ func TestLockstepSkips(t *testing.T) {
 				order := []string{c.order, c.other}[s]
 				layers = append(layers, Layers{kinds[order[i%len(order)]], 1})
 			}
-			it.Sub[s] = SubBatch{layers, 15}
+			it.Sub[s] = subBatch(15, layers...)
 		}
 		e := New(handResources())
 		got := e.Run(it, 0)
@@ -452,10 +464,10 @@ func TestShapesOutOfStep(t *testing.T) {
 		{"latency of the GPU", func(r []Resource, it *Iteration) { r[testGPU].Latency = 7 }, false},
 		{"latency of the lanes", func(r []Resource, it *Iteration) { r[testLanes].Latency = 7 }, false},
 		{"other times", func(_ []Resource, it *Iteration) { it.Ops[work].Last, it.Ops[up].Last = 61, 3 }, true},
-		{"two entries", func(_ []Resource, it *Iteration) { it.Sub[0].Layers[0].Count = 2 }, false},
-		{"one more layer", func(_ []Resource, it *Iteration) { it.Sub[1].Layers[1].Count++ }, false},
-		{"one more layer of both", func(_ []Resource, it *Iteration) { it.Sub[0].Layers[1].Count++; it.Sub[1].Layers[1].Count++ }, true},
-		{"one sub-batch", func(_ []Resource, it *Iteration) { it.Sub[1].Layers = nil }, true},
+		{"two entries", func(_ []Resource, it *Iteration) { it.Sub[0].Kinds[0].Count, it.Sub[0].Order[0].Count = 2, 2 }, false},
+		{"one more layer", func(_ []Resource, it *Iteration) { it.Sub[1].more(1) }, false},
+		{"one more layer of both", func(_ []Resource, it *Iteration) { it.Sub[0].more(1); it.Sub[1].more(1) }, true},
+		{"one sub-batch", func(_ []Resource, it *Iteration) { it.Sub[1] = SubBatch{} }, true},
 		{"an entry in no time", func(_ []Resource, it *Iteration) { it.Ops[entry].Last = 0 }, false},
 		{"an exit in no time", func(_ []Resource, it *Iteration) { it.Sub[0].Exit = 0 }, false},
 		{"a lane in no time", func(_ []Resource, it *Iteration) { it.Ops[work].Last = 0 }, false},

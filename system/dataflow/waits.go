@@ -62,8 +62,8 @@ func (e *Engine) readyWaits(it *Iteration, start Time) {
 	e.waits, e.mean.layer = Waits{}, Range{}
 	e.idle = idleness{until: start, mark: start}
 	for s := range it.Sub {
-		if layers := it.Sub[s].Layers; len(layers) > 0 {
-			e.main = it.Ops[layers[0].From].Resource
+		if kinds := it.Sub[s].Kinds; len(kinds) > 0 {
+			e.main = it.Ops[kinds[0].From].Resource
 			break
 		}
 	}
@@ -79,7 +79,7 @@ func (e *Engine) settle(now Time) {
 		reason := e.resources[e.main].Reason
 		for s := 1; s >= 0; s-- {
 			if d.sending[s] {
-				first := e.it.Sub[s].Layers[e.sub[s].at].From
+				first := e.ops(int8(s)).From
 				reason = e.resources[e.it.Ops[first].Resource].Reason
 			}
 		}
@@ -108,7 +108,7 @@ func (e *Engine) waited(s int8, op int32, free, until Time) {
 	if d := &e.idle; e.device >= 0 && !d.busy() && !d.sending[0] && !d.sending[1] {
 		since = d.until
 	}
-	e.trace(e.it, e.it.Sub[s].Layers[e.sub[s].at].Range, op, free, until, since, 1)
+	e.trace(e.it, e.ops(s), op, free, until, since, 1)
 }
 
 // trace goes back from an operation of a layer to what it waited for last, and so on, until free. The device waits,

@@ -285,9 +285,10 @@ func (o *observer) between(from, to Time) (w [Reasons]Time) {
 
 func (o *observer) layerOps(k task) Range {
 	n := k.layer
-	for _, l := range o.it.Sub[k.sub].Layers {
-		if n -= l.Count; n < 0 {
-			return l.Range
+	sub := &o.it.Sub[k.sub]
+	for _, r := range sub.Order {
+		if n -= r.Count; n < 0 {
+			return sub.Kinds[r.Kind].Range
 		}
 	}
 	return Range{}

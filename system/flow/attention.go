@@ -1,9 +1,12 @@
 package flow
 
 import (
+	"slices"
+
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/llm"
 	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/system/dataflow"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -15,7 +18,9 @@ type Attends struct {
 	Alike  []int // the first run that each run is like, itself where none before it is
 	Kinds  []int // the first runs alone: one of each kind
 	like   []int // layers of all runs that are like a run; of first runs
-	Heads  int   // KV heads
+	// Order is all layers by kind: kind 0 is what comes before the first one, the others are those of Kinds, from 1 on.
+	Order  []dataflow.Run
+	Heads  int // KV heads
 	Layers int
 	// Copies is how many GPUs hold each KV head, and have what comes up of it, each by its own link.
 	Copies units.Bytes
@@ -39,11 +44,13 @@ func NewAttends(h *Hardware) *Attends {
 // SetRuns sets the runs of layers, of which each is like one before it or like none.
 func (a *Attends) SetRuns(layers, alike []int) {
 	a.Runs, a.Alike, a.Kinds, a.like = layers, alike, nil, make([]int, len(layers))
+	a.Order = []dataflow.Run{{Kind: 0, Count: 1}}
 	for run, n := range layers {
 		if alike[run] == run {
 			a.Kinds = append(a.Kinds, run)
 		}
 		a.like[alike[run]] += n
+		a.Order = append(a.Order, dataflow.Run{Kind: int32(1 + slices.Index(a.Kinds, alike[run])), Count: int32(n)})
 	}
 }
 

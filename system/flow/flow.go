@@ -235,7 +235,7 @@ func (f *Flow) Wait(s int, on int8, kind uint8, took units.Duration) *dataflow.O
 // before them from entry on.
 func (f *Flow) Layers(s int, entry, first int32, exit units.Duration) {
 	sub := &f.Iteration.Sub[s]
-	sub.Layers = append(sub.Layers, dataflow.Layers{Range: dataflow.Range{From: entry, To: first}, Count: 1},
-		dataflow.Layers{Range: dataflow.Range{From: first, To: int32(len(f.Iteration.Ops))}, Count: int32(f.cfg.Model.Layers)})
+	sub.Add(dataflow.Range{From: entry, To: first}, 1)
+	sub.Add(f.Iteration.From(first), int32(f.cfg.Model.Layers))
 	sub.Exit = exit
 }

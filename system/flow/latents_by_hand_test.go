@@ -7,6 +7,7 @@ import (
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/system/dataflow"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -23,11 +24,18 @@ func TestAlikeByHand(t *testing.T) {
 		alike []int
 		kinds []int
 		like  [2]int
-	}{{p, []int{0, 1, 2, 3}, []int{0, 1, 2, 3}, [2]int{3, 2}}, {pairs{p}, []int{0, 1, 0, 1}, []int{0, 1}, [2]int{8, 9}}} {
+		order []dataflow.Run
+	}{
+		{p, []int{0, 1, 2, 3}, []int{0, 1, 2, 3}, [2]int{3, 2}, []dataflow.Run{{Kind: 0, Count: 1}, {Kind: 1, Count: 3}, {Kind: 2, Count: 2}, {Kind: 3, Count: 5}, {Kind: 4, Count: 7}}},
+		{pairs{p}, []int{0, 1, 0, 1}, []int{0, 1}, [2]int{8, 9}, []dataflow.Run{{Kind: 0, Count: 1}, {Kind: 1, Count: 3}, {Kind: 2, Count: 2}, {Kind: 1, Count: 5}, {Kind: 2, Count: 7}}},
+	} {
 		var a Attends
 		a.SetRuns(p.runs, alike(c.p))
 		if !slices.Equal(a.Alike, c.alike) || !slices.Equal(a.Kinds, c.kinds) || a.LayersLike(0) != c.like[0] || a.LayersLike(1) != c.like[1] {
 			t.Errorf("alike %v, kinds %v, layers %d and %d", a.Alike, a.Kinds, a.LayersLike(0), a.LayersLike(1))
+		}
+		if !slices.Equal(a.Order, c.order) {
+			t.Errorf("layers by kind %v, want %v", a.Order, c.order)
 		}
 		for run, first := range c.alike {
 			if a.Repeats(run) != (first < run) {

@@ -95,11 +95,19 @@ func TestExtrapolatedByHand(t *testing.T) {
 		t.Error("nothing is extrapolated")
 	}
 	layers, head := gpu.Extrapolated{1, 2}, gpu.Extrapolated{10, 20}
-	d.Attends.Runs, d.farther = []int{3, 4}, make([][]farther, 2)
+	d.Attends.SetRuns([]int{3, 4, 5}, []int{0, 1, 0})
+	d.farther = make([][]farther, 3)
+	if d.addFarther(); d.attention != nil {
+		t.Errorf("no kernels take %v", d.attention)
+	}
 	d.beyond(gpu.DecodeKernels, 100, 0)
 	d.beyond(gpu.DecodeKernels, 200, 1)
+	d.addFarther()
 	var attention gpu.Extrapolated
-	attention[gpu.DecodeKernels] = 3*100 + 4*200
+	attention[gpu.DecodeKernels] = (3+5)*100 + 4*200
+	if d.attention == nil || *d.attention != attention {
+		t.Errorf("attention %v, by hand %v", d.attention, attention)
+	}
 	var before *flow.Extrapolated
 	for i, c := range []struct{ layers, head, attention *gpu.Extrapolated }{{&layers, nil, nil}, {nil, &head, nil}, {nil, nil, &attention}, {&layers, &head, &attention}} {
 		x.attention = c.attention

@@ -16,12 +16,8 @@ type extrapolating struct {
 	next  int
 }
 
-// beyond adds an attention kernel of each layer of a run.
+// beyond notes an attention kernel of each layer of a run.
 func (d *GPUs) beyond(k gpu.Kind, seconds float64, run int) {
-	if d.attention == nil {
-		d.sum, d.attention = gpu.Extrapolated{}, &d.sum
-	}
-	d.sum[k] += float64(float64(d.Attends.Runs[run]) * seconds)
 	d.farther[run] = append(d.farther[run], farther{k, seconds})
 }
 
@@ -31,10 +27,21 @@ type farther struct {
 	seconds float64
 }
 
-// beyondAlike adds to a run the kernels of the run that it is like.
-func (d *GPUs) beyondAlike(run int) {
-	for _, k := range d.farther[d.Attends.Alike[run]] {
-		d.sum[k.kind] += float64(float64(d.Attends.Runs[run]) * k.seconds)
+// addFarther adds up the kernels of all layers, in their order.
+func (d *GPUs) addFarther() {
+	d.attention = nil
+	for _, run := range d.Attends.Kinds {
+		if len(d.farther[run]) > 0 {
+			d.sum, d.attention = gpu.Extrapolated{}, &d.sum
+		}
+	}
+	if d.attention == nil {
+		return
+	}
+	for _, r := range d.Attends.Order[1:] {
+		for _, k := range d.farther[d.Attends.Kinds[r.Kind-1]] {
+			d.sum[k.kind] += float64(float64(r.Count) * k.seconds)
+		}
 	}
 }
 

@@ -62,7 +62,7 @@ type GPUs struct {
 	Dense   Memo[dense]    // by tokens
 	head    Memo[headCost] // by tokens that emit
 	plain   []stage        // by requests: decoding ones that attend elsewhere; without layers
-	// Scratch, by run of layers: runs that repeat another one have what that one has, and none of their own.
+	// Scratch, by run of layers: runs that repeat another one have what that one has, and none of their own. attended is by kind of layers.
 	Decoding []Decoding
 	attended []attended
 	decoded  []lastDecoded
@@ -84,10 +84,10 @@ func New(h *flow.Hardware) GPUs {
 	cost, attends, verified := gpu.NewModelCost(s, m), flow.NewAttends(h), h.Config.Serving.Verified()
 	cost.Verify(verified)
 	known := lately.of(&costed{*s, *m, verified})
-	runs, anew := len(attends.Runs), &anew{}
+	runs, kinds, anew := len(attends.Runs), len(attends.Kinds), &anew{}
 	return GPUs{
 		anew:    anew,
-		Attends: attends, Decoding: make([]Decoding, runs), attended: make([]attended, runs), decoded: make([]lastDecoded, runs), Staged: stage{Layers: make([]layerCost, runs)}, hw: h, Model: m, ModelCost: cost, HBMPeak: units.Bandwidth(m.TensorParallel) * s.MemoryBandwidth,
+		Attends: attends, Decoding: make([]Decoding, runs), attended: make([]attended, kinds), decoded: make([]lastDecoded, runs), Staged: stage{Layers: make([]layerCost, kinds)}, hw: h, Model: m, ModelCost: cost, HBMPeak: units.Bandwidth(m.TensorParallel) * s.MemoryBandwidth,
 		extrapolating: extrapolating{measured: s.Range(), farther: make([][]farther, runs)},
 		head: Memo[headCost]{anew: anew, Cost: func(n int) *headCost {
 			return known.head.at(n, anew.on(), func() headCost {
@@ -164,25 +164,16 @@ func (d *GPUs) StageRuns(sub *scheduler.SubBatch) *stage {
 		layers := g.Layers
 		*g = d.plain[tokens]
 		g.Layers = layers
-		for run, n := range d.Attends.Runs {
-			layers[run] = layerCost{Count: int32(n)}
+		for k, run := range d.Attends.Kinds {
+			layers[k] = layerCost{Count: int32(d.Attends.LayersLike(run))}
 		}
 		return g
 	}
 	w, head := d.Dense.At(tokens), d.head.At(sub.Sampled())
-	var phases [2]gpu.Work // prefill and decode attention of all layers
-	var attention gpu.Work
-	d.attention = nil
-	for run, layers := range d.Attends.Runs {
-		a := &d.attended[d.Attends.Alike[run]]
-		if d.Attends.Repeats(run) {
-			d.beyondAlike(run)
-		} else {
-			d.attend(a, sub, run)
-		}
-		phases[0], phases[1] = phases[0].Plus(a.prompts.Times(layers)), phases[1].Plus(a.decoding.Times(layers))
-		attention = attention.Plus(a.whole.Times(layers))
+	for k := range d.Attends.Kinds {
+		d.attend(sub, k)
 	}
+	attention, prefill, decode := d.inAllLayers()
 	total := w.all.Plus(attention).Plus(head.Work)
 	seconds, joules := d.hw.Config.GPU.Sustained(total)
 	slow := 1.0
@@ -190,19 +181,14 @@ func (d *GPUs) StageRuns(sub *scheduler.SubBatch) *stage {
 		slow = seconds / total.Seconds
 	}
 	last := w.end.plus(head.kernelSum)
-	g.alike = d.Attends.Alike
+	g.order = d.Attends.Order
 	g.active, g.Entry, g.Block, g.Exit = true, w.entry.Took(slow), w.Block.Took(slow), last.Took(slow)
 	g.Shared = w.helped.took(slow)
-	g.Slow, g.Joules = slow, d.joules(sub, joules, total.Seconds, attention.Seconds, phases[0].Seconds, phases[1].Seconds)
+	g.Slow, g.Joules = slow, d.joules(sub, joules, total.Seconds, attention.Seconds, prefill, decode)
 	g.Extrapolated = d.extrapolated(w.far, head.far, slow)
-	for run, layers := range d.Attends.Runs {
-		a, l := &d.attended[run], &g.Layers[run]
-		if d.Attends.Repeats(run) {
-			*l = g.Layers[d.Attends.Alike[run]]
-			l.Count = int32(layers)
-			continue
-		}
-		*l = layerCost{Count: int32(layers)}
+	for k, run := range d.Attends.Kinds {
+		a, l := &d.attended[k], &g.Layers[k]
+		*l = layerCost{Count: int32(d.Attends.LayersLike(run))}
 		l.Attention, l.Prompts, l.Merge, l.Chooses = a.all.Took(slow), a.prompts.Took(slow), a.merge.Took(slow), a.chooses.Took(slow)
 	}
 	if plain {
@@ -215,8 +201,9 @@ func (d *GPUs) StageRuns(sub *scheduler.SubBatch) *stage {
 	return g
 }
 
-// attend sets what a layer of a run takes.
-func (d *GPUs) attend(a *attended, sub *scheduler.SubBatch, run int) {
+// attend sets what a layer of a kind takes.
+func (d *GPUs) attend(sub *scheduler.SubBatch, kind int) {
+	a, run := &d.attended[kind], d.Attends.Kinds[kind]
 	d.farther[run] = d.farther[run][:0]
 	prefill, decoding, all := d.LayerAttention(sub, run, &d.Decoding[run])
 	a.all, a.prompts, a.whole, a.decoding = all, prefill, all.Work, decoding.Work
@@ -224,6 +211,19 @@ func (d *GPUs) attend(a *attended, sub *scheduler.SubBatch, run int) {
 	if a.merge.Seconds > 0 || a.chooses.Seconds > 0 {
 		a.whole, a.decoding = all.Plus(a.merge.Work).Plus(a.chooses.Work), decoding.Plus(a.merge.Work).Plus(a.chooses.Work)
 	}
+}
+
+// inAllLayers adds up attention of all layers, and the seconds of prompts and of what decodes in it. It takes layers in their order: a sum of
+// fractions depends on it.
+func (d *GPUs) inAllLayers() (all gpu.Work, prompts, decoding float64) {
+	for _, r := range d.Attends.Order[1:] {
+		a, n := &d.attended[r.Kind-1], float64(r.Count)
+		all = all.Plus(a.whole.Times(int(r.Count)))
+		prompts += float64(n * a.prompts.Seconds)
+		decoding += float64(n * a.decoding.Seconds)
+	}
+	d.addFarther()
+	return all, prompts, decoding
 }
 
 // idle says that the GPUs take no part in decode attention.

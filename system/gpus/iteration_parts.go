@@ -95,9 +95,10 @@ func (g *GPUIterations) Parts(decode []policy.Request, prompts ...scheduler.Chun
 	x.share(stage.Entry, grouped(&entry))
 	x.share(units.Duration(d.Model.Layers-1)*stage.Block, grouped(&block))
 	x.share(stage.Exit, grouped(&exit))
-	for run, layer := range stage.Layers {
-		x.share(units.Duration(layer.Count)*layer.Attention, d.attentionParts(&sub, run))
-		x[PartMerge] += units.Duration(layer.Count) * layer.Merge
+	for _, r := range stage.order[1:] {
+		layer, n := &stage.Layers[r.Kind-1], units.Duration(r.Count)
+		x.share(n*layer.Attention, d.attentionParts(&sub, d.Attends.Kinds[r.Kind-1]))
+		x[PartMerge] += n * layer.Merge
 	}
 	return x
 }

@@ -246,12 +246,13 @@ func TestPromptByHand(t *testing.T) {
 		}
 		for over := range 3 { // pieces of 1,500 and 764 tokens
 			d.measured.PrefillTokens = []int{1500, 1499, 763}[over] - c.behind
-			d.attention = nil
+			d.farther[1] = d.farther[1][:0]
 			b := d.ModelCost.Attention()
 			got := d.PromptAttention(&b, &scheduler.Chunk{Tokens: 512, Finished: 1000, Prefix: c.prefix, Last: true}, 1)
 			if !near(got.Seconds, want.Seconds) || !near(got.Dynamic, want.Dynamic) || got.time < units.FromSeconds(want.Seconds)-5 || got.time > units.FromSeconds(want.Seconds)+5 {
 				t.Errorf("%+v: %+v, by hand %+v", c, got, want)
 			}
+			d.addFarther()
 			a := d.ModelCost.Attention()
 			beyond := 0.0
 			first, second := a.Prompts(1, 500, 1000-c.behind, 3).Seconds, a.Prompts(4, 64, 700-c.behind, 5).Seconds
@@ -297,10 +298,11 @@ func TestDecodeBeyondByHand(t *testing.T) {
 	d.measured.DecodeRequests, d.measured.DecodeContext = 10, 500
 	batches := []gpu.DecodeBatch{gpu.UniformBatch(10, 500), gpu.UniformBatch(11, 500), gpu.UniformBatch(10, 501)}
 	d.LayerAttention(&scheduler.SubBatch{}, 1, &Decoding{Batches: batches[:1]})
-	if d.attention != nil {
+	if d.addFarther(); d.attention != nil {
 		t.Errorf("%v is beyond what was measured", d.attention)
 	}
 	d.LayerAttention(&scheduler.SubBatch{}, 1, &Decoding{Batches: batches})
+	d.addFarther()
 	a := d.ModelCost.Attention()
 	if want := 12 * (a.Decoding(batches[1]).Seconds + a.Decoding(batches[2]).Seconds); d.attention == nil || !near(d.attention[gpu.DecodeKernels], want) {
 		t.Errorf("%v is beyond what was measured, by hand %v s", d.attention, want)

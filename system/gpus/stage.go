@@ -13,14 +13,14 @@ type stage struct {
 	Block  units.Duration // projection to the next layer's QKV generation
 	Exit   units.Duration // projection of the last layer to the LM head
 	Shared sharedFFN      // part of Block and Exit, and what a device does beside it
-	Layers []layerCost    // of successive runs of layers
-	alike  []int          // the first run that each run is like; nil: each is by itself
+	Layers []layerCost    // of each kind of layers
+	order  []dataflow.Run // of the kinds, as in Attends.Order
 	flow.Use
 }
 
-// layerCost is attention of one layer of a run of layers that attend alike.
+// layerCost is attention of one of the layers that attend alike.
 type layerCost struct {
-	Count     int32
+	Count     int32          // of these layers
 	Attention units.Duration // on the GPUs: of prompts, or of requests that decode there
 	Prompts   units.Duration // part of attention that prompts take
 	Device    units.Duration // decode attention on the device
@@ -89,16 +89,13 @@ func (g *stage) Lay(f *flow.Flow, s int, kind uint8) {
 	}
 	it, sub := &f.Iteration, &f.Iteration.Sub[s]
 	entry := f.Enter(s, OnGPU, g.Entry, &g.Use)
-	sub.Layers = append(sub.Layers, dataflow.Layers{Range: dataflow.Range{From: entry, To: int32(len(it.Ops))}, Count: 1})
+	sub.Kinds = append(sub.Kinds, dataflow.Layers{Range: it.From(entry), Count: 1})
 	for i := range g.Layers {
-		if i < len(g.alike) && g.alike[i] < i { // the entry is before them
-			sub.Layers = append(sub.Layers, dataflow.Layers{Range: sub.Layers[1+g.alike[i]].Range, Count: g.Layers[i].Count})
-			continue
-		}
 		first := int32(len(it.Ops))
 		g.layer(f, s, &g.Layers[i], kind)
-		sub.Layers = append(sub.Layers, dataflow.Layers{Range: dataflow.Range{From: first, To: int32(len(it.Ops))}, Count: g.Layers[i].Count})
+		sub.Kinds = append(sub.Kinds, dataflow.Layers{Range: it.From(first), Count: g.Layers[i].Count})
 	}
+	sub.Order = append(sub.Order, g.order...)
 	sub.Exit = g.Exit - g.Shared.before()
 }
 

@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/l3sim/l3sim/attention/policies"
@@ -12,6 +13,7 @@ import (
 	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/llm"
 	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/system/dataflow"
 	"github.com/l3sim/l3sim/system/flow"
 	"github.com/l3sim/l3sim/units"
 )
@@ -32,6 +34,8 @@ func TestPipelineAgainstBarriers(t *testing.T) {
 		entry, attention := time(1, 50), time(0, 50)
 		x := stage{active: true, Entry: entry, Layers: []layerCost{{Count: int32(layers), Attention: attention}}, Block: time(1, 50)}
 		y := stage{active: true, Entry: time(1, 50), Layers: []layerCost{{Count: int32(layers)}}, Block: time(1, 50)}
+		x.order = []dataflow.Run{{Kind: 0, Count: 1}, {Kind: 1, Count: int32(layers)}}
+		y.order = x.order
 		x.Exit, y.Exit = x.Block+time(0, 50), y.Block+time(0, 50)
 		x.Beside(time(0, y.Block), 0)
 		y.Beside(time(0, attention+x.Block), 0)
@@ -201,20 +205,19 @@ func TestStageIsRemembered(t *testing.T) {
 	}
 }
 
-// TestStageByHand: a sub-batch alone, in 3 layers, 2 that attend otherwise, 4 like the first and one like the others, said to be or not. What chooses comes first; then the GPUs and the device attend side by
+// TestStageByHand: a sub-batch alone, in 3 layers, 2 that attend otherwise, 4 like the first and one like the others. What chooses comes first; then the GPUs and the device attend side by
 // side, or the device before the GPUs; then outputs are merged; then comes the block, of which the device may compute a part beside the GPUs. The last
 // layer's block is the exit.
 func TestStageByHand(t *testing.T) {
 	for mask := range 64 {
 		has := func(bit int, of units.Duration) units.Duration { return units.Duration(mask>>bit&1) * of }
-		g := stage{active: true, Entry: 1_000_003, Block: 50_000, Exit: 400_000}
+		g := stage{active: true, Entry: 1_000_003, Block: 50_000, Exit: 400_000, order: []dataflow.Run{{Kind: 0, Count: 1}, {Kind: 1, Count: 3}, {Kind: 2, Count: 2}, {Kind: 1, Count: 4}, {Kind: 2, Count: 1}}}
 		if mask>>5 > 0 {
 			g.Shared = sharedFFN{Projection: 7000, GPUs: has(0, 11_000), Device: 17_000 - has(1, 9000)}
 		}
 		network := g.Shared.Projection + max(g.Shared.GPUs, g.Shared.Device) - g.Shared.before()
-		want := g.Entry + 10*network + 9*g.Block + g.Exit + 3*700 + 2*1400 + 4*700 // what the blocks but the last one do for the next layer
-		for run, count := range []int32{3, 2, 4, 1} {
-			i := run % 2
+		want := g.Entry + 10*network + 9*g.Block + g.Exit + 7*700 + 2*1400 // what the blocks but the last one do for the next layer
+		for i, count := range []int32{7, 3} {
 			l := layerCost{
 				Count: count, Attention: has(0, 130) << i, Device: has(1, 170) >> i, Merge: has(2, 23), Chooses: has(3, 31), DeviceFirst: mask>>4&1 > 0, Next: 700 << i,
 			}
@@ -225,16 +228,13 @@ func TestStageByHand(t *testing.T) {
 			}
 			want += units.Duration(count) * (l.Chooses + both + l.Merge)
 		}
-		for _, alike := range [][]int{nil, {0, 1, 0, 1}} {
-			g.alike = alike
-			f := flow.New(&flow.Hardware{Config: &configs.Config{Model: llm.Model{Layers: 10}}}, BesideGPU("CPU"), flow.Running{Check: &flow.Checker{}})
-			g.Lay(&f, 0, flow.OpHostAttention)
-			if end, err := f.Run(0); end != want || err != nil || f.Check.Err() != nil {
-				t.Errorf("%06b, alike %v: ends at %d, by hand %d; %v; %v; %+v", mask, alike, end, want, err, f.Check.Err(), g)
-			}
-			if runs := f.Iteration.Sub[0].Layers; alike != nil && (runs[3].Range != runs[1].Range || runs[3].Count != 4 || runs[2].Range == runs[1].Range) {
-				t.Errorf("%06b: runs %+v", mask, runs)
-			}
+		f := flow.New(&flow.Hardware{Config: &configs.Config{Model: llm.Model{Layers: 10}}}, BesideGPU("CPU"), flow.Running{Check: &flow.Checker{}})
+		g.Lay(&f, 0, flow.OpHostAttention)
+		if end, err := f.Run(0); end != want || err != nil || f.Check.Err() != nil {
+			t.Errorf("%06b: ends at %d, by hand %d; %v; %v; %+v", mask, end, want, err, f.Check.Err(), g)
+		}
+		if sub := &f.Iteration.Sub[0]; !slices.Equal(sub.Order, g.order) || len(sub.Kinds) != 3 || sub.Kinds[0].Count != 1 || sub.Kinds[1].Count != 7 || sub.Kinds[2].Count != 3 {
+			t.Errorf("%06b: %v, %v", mask, sub.Kinds, sub.Order)
 		}
 	}
 }

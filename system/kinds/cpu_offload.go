@@ -7,7 +7,6 @@ import (
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/scheduler/forming"
 	"github.com/l3sim/l3sim/scheduler/offload"
-	"github.com/l3sim/l3sim/system/dataflow"
 	"github.com/l3sim/l3sim/system/flow"
 	"github.com/l3sim/l3sim/system/gpus"
 	"github.com/l3sim/l3sim/system/hosts"
@@ -128,7 +127,7 @@ func (e *cpuOffload) fill(f *flow.Flow, b *scheduler.Batch) (down, up units.Dura
 	}
 	if len(f.Iteration.Ops) == 0 { // nothing but moves
 		entry := f.Enter(0, gpus.OnGPU, 0, &flow.Use{})
-		f.Iteration.Sub[0].Layers = append(f.Iteration.Sub[0].Layers, dataflow.Layers{Range: dataflow.Range{From: entry, To: int32(len(f.Iteration.Ops))}, Count: 1})
+		f.Iteration.Sub[0].Add(f.Iteration.From(entry), 1)
 		f.Iteration.Sub[0].Exit = 0
 	}
 	return down, up

@@ -112,12 +112,12 @@ func (e *gpuCPU) Run(b *scheduler.Batch, start units.Duration) (units.Duration, 
 	sub := &b.Sub[0]
 	e.Batches = e.Batches[:0]
 	var down, up, ahead, channels units.Duration
-	for run, layers := range e.Attends.Runs {
+	for _, run := range e.Attends.Kinds {
 		h := &e.home[run]
 		*h = hostWork{}
 		e.decodes(h, sub.Decode, run, b.Step)
 		e.prefills(h, sub, run)
-		n := units.Duration(layers)
+		n := units.Duration(e.Attends.LayersLike(run))
 		down += n * (flow.TransferTime(e.Link, h.down) + flow.TransferTime(e.Link, h.leaves))
 		up += n * (flow.TransferTime(e.Link, h.up) + flow.TransferTime(e.Link, h.load))
 		if h.ahead { // layers overlap, and links have their own time
@@ -129,8 +129,8 @@ func (e *gpuCPU) Run(b *scheduler.Batch, start units.Duration) (units.Duration, 
 	e.Hide(gpus.OnUp, up)
 	e.Hide(gpus.OnDevice, ahead)
 	g := e.StageRuns(sub)
-	for run := range g.Layers {
-		if h, l := &e.home[run], &g.Layers[run]; !h.ahead {
+	for k, run := range e.Attends.Kinds {
+		if h, l := &e.home[run], &g.Layers[k]; !h.ahead {
 			l.Device, l.Bus, l.DeviceFirst = e.around(h), h.took, h.fetch
 		}
 	}
@@ -154,7 +154,7 @@ func (e *gpuCPU) decodes(h *hostWork, requests []scheduler.Decoding, run int, st
 			if c.Page > 0 {
 				pages += units.Bytes(c.All() / int64(c.Page))
 			}
-			e.Flow.Work.Tokens += c.All() * int64(e.Attends.Runs[run])
+			e.Flow.Work.Tokens += c.All() * int64(e.Attends.LayersLike(run))
 			there = max(there, gpus.DecodeBatch(c).Requests)
 		} else if len(c.Tokens) > 0 {
 			e.Batches = append(e.Batches, gpus.DecodeBatch(c))

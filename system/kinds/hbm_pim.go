@@ -248,11 +248,7 @@ func assembleHBMPIM(n *Setup) Assembly {
 // before attention and beside it.
 func (e *hbmPIM) attend(requests []scheduler.Decoding, step int64, counts bool) {
 	e.Batches = e.Batches[:0]
-	for run := range e.Attends.Runs {
-		if like := e.Attends.Alike[run]; like < run {
-			e.device[run], e.did[run], e.read[run] = e.device[like], e.did[like], e.read[like]
-			continue
-		}
+	for _, run := range e.Attends.Kinds {
 		x := e.Attends.Decode(requests, run, step)
 		if counts {
 			e.Attends.Count(x, run)
@@ -394,10 +390,10 @@ func (e *hbmPIM) layOut(b *scheduler.Batch, grouped bool) (read int64, did hbm.T
 			e.join(&e.groups[s])
 		}
 		g := e.StageRuns(&b.Sub[s])
-		for run := range g.Layers {
-			g.Layers[run].Device = e.device[run]
-			read += int64(e.Attends.Runs[run]) * e.read[run]
-			did = did.Plus(e.did[run], float64(e.Attends.Runs[run]))
+		for k, run := range e.Attends.Kinds {
+			g.Layers[k].Device = e.device[run]
+			read += int64(e.Attends.LayersLike(run)) * e.read[run]
+			did = did.Plus(e.did[run], float64(e.Attends.LayersLike(run)))
 		}
 		g.Lay(&e.Flow, s, flow.OpAttention)
 	}
@@ -416,8 +412,8 @@ func (e *hbmPIM) GPU(s *scheduler.SubBatch, step int64) units.Duration {
 // PIM implements forming.Predictor.
 func (e *hbmPIM) PIM(s *scheduler.SubBatch, step int64, _ int) (t units.Duration) {
 	e.attend(s.Decode, step, false)
-	for run, layers := range e.Attends.Runs {
-		t += units.Duration(layers) * e.device[run]
+	for _, run := range e.Attends.Kinds {
+		t += units.Duration(e.Attends.LayersLike(run)) * e.device[run]
 	}
 	if tokens := s.Tokens(); tokens > 0 {
 		_, seconds := e.Helps(tokens)

@@ -104,20 +104,20 @@ func (e *l3) fill(c *iterationCosts, b *scheduler.Batch) {
 			e.ranks.TallyStep(x, e.Attends.LayersLike(run))
 		}
 		g := e.StageRuns(sub)
-		for _, run := range e.Attends.Kinds {
-			e.fillRun(c, s, run, sub)
-			l, layers := &g.Layers[run], units.Duration(e.Attends.LayersLike(run))
+		for k := range e.Attends.Kinds {
+			e.fillKind(c, s, k, sub)
+			l, layers := &g.Layers[k], units.Duration(g.Layers[k].Count)
 			c.sub[s].use.Merge += layers * l.Merge
 			c.sub[s].use.Chooses += layers * l.Chooses
 		}
 	}
 }
 
-// fillRun sets what sub-batch s takes on the GPUs in a run of layers.
-func (e *l3) fillRun(c *iterationCosts, s, run int, sub *scheduler.SubBatch) {
-	_, subs := c.run(run)
+// fillKind sets what sub-batch s takes on the GPUs in layers of a kind.
+func (e *l3) fillKind(c *iterationCosts, s, kind int, sub *scheduler.SubBatch) {
+	_, subs := c.run(e.Attends.Kinds[kind])
 	g := &e.Staged
-	out, l := &subs[s], &g.Layers[run]
+	out, l := &subs[s], &g.Layers[kind]
 	joins := e.joins(sub)
 	out.active, out.entry, out.block, out.exit = true, g.Entry, g.Block+l.Merge+joins, g.Exit+l.Merge+joins
 	out.use.Set(&g.Use)

@@ -58,7 +58,7 @@ func (c *iterationCosts) lay(f *flow.Flow) {
 		it.Ops[entry].Group = int16(s * len(sub.groups))
 		layers := &it.Sub[s]
 		c.laid = c.laid[:0]
-		layers.Layers = append(layers.Layers, dataflow.Layers{Range: dataflow.Range{From: entry, To: int32(len(it.Ops))}, Count: 1})
+		layers.Add(it.From(entry), 1)
 		count := c.layers
 		for i, run := range c.alike {
 			layers.Exit = sub.exit
@@ -69,12 +69,12 @@ func (c *iterationCosts) lay(f *flow.Flow) {
 			if sub.chooses != behind.chooses { // pages of the layer behind are chosen before it
 				if count > 1 {
 					ops := c.once(it, laidLayer{run: run, chooses: sub.chooses}, sub, s)
-					layers.Layers = append(layers.Layers, dataflow.Layers{Range: ops, Count: int32(count - 1)})
+					layers.Add(ops, int32(count-1))
 				}
 				count = 1
 			}
 			ops := c.once(it, laidLayer{run: run, chooses: behind.chooses}, sub, s)
-			layers.Layers = append(layers.Layers, dataflow.Layers{Range: ops, Count: int32(count)})
+			layers.Add(ops, int32(count))
 			sub, count = behind, left
 		}
 	}
@@ -97,7 +97,7 @@ func (c *iterationCosts) once(it *dataflow.Iteration, x laidLayer, sub *subCost,
 	}
 	first := int32(len(it.Ops))
 	c.layer(it, sub, s, x.chooses)
-	x.ops = dataflow.Range{From: first, To: int32(len(it.Ops))}
+	x.ops = it.From(first)
 	c.laid = append(c.laid, x)
 	return x.ops
 }

@@ -32,7 +32,7 @@ func TestSuccessiveIterations(t *testing.T) {
 				t.Fatalf("operations %+v, %v, %v, want %+v, %v, %v", a.Ops, a.After, a.Parts, b.Ops, b.After, b.Parts)
 			}
 			for s := range a.Sub {
-				if len(b.Sub[s].Layers) > 0 && a.Sub[s].Exit != b.Sub[s].Exit || !slices.Equal(a.Sub[s].Layers, b.Sub[s].Layers) {
+				if len(b.Sub[s].Order) > 0 && a.Sub[s].Exit != b.Sub[s].Exit || !slices.Equal(a.Sub[s].Kinds, b.Sub[s].Kinds) || !slices.Equal(a.Sub[s].Order, b.Sub[s].Order) {
 					t.Fatalf("sub-batch %d: %+v, want %+v", s, a.Sub[s], b.Sub[s])
 				}
 			}

@@ -283,8 +283,8 @@ func (e *sparseOffload) Run(b *scheduler.Batch, start units.Duration) (units.Dur
 		if e.scale != 1 {
 			g.Scale(e.scale)
 		}
-		for run := range g.Layers {
-			l, own, other := &g.Layers[run], &e.fetch[s][e.Attends.Alike[run]], &e.fetch[1-s][e.Attends.Alike[run]]
+		for k, run := range e.Attends.Kinds {
+			l, own, other := &g.Layers[k], &e.fetch[s][run], &e.fetch[1-s][run]
 			if own.took > 0 {
 				l.Device, l.DeviceFirst = own.took, true
 			}
@@ -299,7 +299,7 @@ func (e *sparseOffload) Run(b *scheduler.Batch, start units.Duration) (units.Dur
 			if run == 0 {
 				g.Entry += l.Chooses
 			}
-			if run == len(g.Layers)-1 {
+			if run == e.Attends.Alike[len(e.Attends.Alike)-1] {
 				g.Exit += slower
 			}
 			l.Next, l.Chooses = l.Chooses+slower, 0

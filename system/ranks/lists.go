@@ -130,15 +130,24 @@ func ceil(x float64) int {
 	return n
 }
 
-// headClocks returns what one head of a class takes for a request within a sequence of heads, and as the
-// first one.
-func (d *Devices) headClocks(c *policy.Class, request int) (clocks, first int64) {
+// headClocks returns what one head of a class takes for a request within a sequence of heads.
+func (d *Devices) headClocks(c *policy.Class, request int) int64 {
 	tokens := c.Tokens[request]
 	if c.Page == 0 {
-		return d.Sequence.At(tokens), d.Table.Alone(tokens)
+		return d.Sequence.At(tokens)
 	}
 	tokens, rows, last := d.list(c, request, d.Attends.Requests[request].Context)
-	return d.Table.ListInSequence(tokens, rows, last), d.Table.ListAlone(tokens, rows)
+	return d.Table.ListInSequence(tokens, rows, last)
+}
+
+// drain returns what a head of headClocks takes beyond that as the first one, whose drain hides behind no other head's.
+func (d *Devices) drain(c *policy.Class, request int) int64 {
+	tokens := c.Tokens[request]
+	if c.Page == 0 {
+		return d.Table.Drain(tokens)
+	}
+	tokens, rows, _ := d.list(c, request, d.Attends.Requests[request].Context)
+	return d.Table.ListAlone(tokens, rows) - d.headClocks(c, request)
 }
 
 // chooses adds the work of choosing pages for a request, beside attention: the clocks of each head that chooses on its

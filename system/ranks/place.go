@@ -109,12 +109,11 @@ func (d *Devices) place(g *GroupCost, x *policy.Step, request, first, channel in
 			chooses = 0
 			continue
 		}
-		head, alone := d.headClocks(c, request)
 		if len(g.Heads) == 0 {
-			// The first head of a group finds no other's drain to hide behind.
-			g.Drain = alone - head
+			g.Drain = d.drain(c, request)
 		}
-		head, chooses = head+chooses, 0 // the first class is the one that chooses
+		head := d.headClocks(c, request) + chooses
+		chooses = 0 // the first class is the one that chooses
 		g.Clocks += int64(n) * head
 		if !d.single {
 			n = 1
@@ -154,8 +153,8 @@ func (d *Devices) attendApart(g *GroupCost, requests []scheduler.Decoding, x *po
 			if c.Device != policy.Home || c.Tokens[i] == 0 {
 				continue
 			}
-			head, _ := d.headClocks(c, i)
-			head, chooses = head+chooses, 0
+			head := d.headClocks(c, i) + chooses
+			chooses = 0
 			all += int64(c.Heads/d.channels) * head
 			for i := range c.Heads % d.channels {
 				d.byChannel[(first+i)%d.channels] += head

@@ -100,7 +100,7 @@ func TestUnevenHeads(t *testing.T) {
 				chooses, _ := d.chooses(x, i)
 				channel := d.Begins(r.Request)
 				for k := range x.Attend {
-					head, _ := d.headClocks(&x.Attend[k], i)
+					head := d.headClocks(&x.Attend[k], i)
 					for range x.Attend[k].Heads {
 						clocks[channel] += head
 						if k == 0 { // 38 of 96 heads choose

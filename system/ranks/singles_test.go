@@ -42,7 +42,8 @@ func TestSinglesByHand(t *testing.T) {
 	}
 	x := d.stepAt(100_000)
 	tokens, rows, last := d.list(&x.Attend[0], 0, 100_000)
-	clocks, alone := d.headClocks(&x.Attend[0], 0)
+	clocks := d.headClocks(&x.Attend[0], 0)
+	alone := clocks + d.drain(&x.Attend[0], 0)
 	further := int64(rows - (tokens+111)/112)
 	if want := d.Table.Scattered(tokens, rows); clocks < d.Table.InSequence(tokens)+want/2 || alone != d.Table.Alone(tokens)+want || want < further*d.Table.Scattered(112, 2)/4 {
 		t.Errorf("%d and %d clocks, %d in order, %d for %d further rows, last %d", clocks, alone, d.Table.InSequence(tokens), want, further, last)
@@ -60,7 +61,7 @@ func TestFewerRowsAreNeverSlower(t *testing.T) {
 		for chosen := 16; ; chosen = min(context, chosen*9/8+1) {
 			class := policy.Class{Heads: 1, Tokens: []int{chosen}, Paged: policy.Paged{Page: 1, Chosen: chosen}}
 			d.Attends.Requests = []policy.Request{{Prompt: context - 1, Context: context}}
-			clocks, _ := d.headClocks(&class, 0)
+			clocks := d.headClocks(&class, 0)
 			if clocks < before {
 				t.Errorf("%d of %d tokens: %d clocks, fewer took %d", chosen, context, clocks, before)
 			}

@@ -40,7 +40,7 @@ func TestVerifiedPages(t *testing.T) {
 		if got, want := g.DecodeBatchCost(b).Bytes, float64(32*(512*tokens+4*c.pages)+32*512*c.k)/float64(n.cfg.Model.TensorParallel); got != want {
 			t.Errorf("%+v: a GPU reads %v bytes, want %v", c, got, want)
 		}
-		got, _ := d.headClocks(&x.Attend[0], 0)
+		got := d.headClocks(&x.Attend[0], 0)
 		if want := d.Table.InSequence(512) + int64((c.pages-1)*2*(162+c.k*1024)); got != want {
 			t.Errorf("%+v: a head takes %d clocks, want %d", c, got, want)
 		}
