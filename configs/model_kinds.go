@@ -6,9 +6,9 @@ import (
 	"os"
 )
 
-// Files that people give for a config.json, by their first bytes.
 const beside = "the model's config.json, which lies beside its weights on Hugging Face"
 
+// modelKinds are files that people give for a config.json, by their first bytes.
 var modelKinds = []struct{ magic, what, instead string }{
 	{"GGUF", "weights in GGUF", beside + ": those of llama.cpp alone tell no shape that is read here"},
 	{"PK\x03\x04", "weights of PyTorch, or a zip archive", beside},

@@ -2,6 +2,7 @@ package system
 
 import (
 	"context"
+	"math"
 	"testing"
 
 	"github.com/l3sim/l3sim/configs"
@@ -13,7 +14,7 @@ import (
 // work that is longer ends when the host does.
 func TestHostTime(t *testing.T) {
 	for _, name := range []string{"gpu-only", "l3"} {
-		run := func(sets ...string) (took units.Duration, iterations int64) {
+		run := func(sets ...string) (took units.Duration, iterations int64, waits float64) { // waits: seconds for which the GPUs wait for the host
 			o := configs.Options{Preset: "dgx-h200-l3", Sets: append([]string{"run.system=" + name, "run.model=llama-3-8b", "node.gpus=1", "model.tensor_parallel=1", "node.channels=2"}, sets...)}
 			cfg, err := Load(o)
 			if err != nil {
@@ -35,16 +36,16 @@ func TestHostTime(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return r.Requests[0].Finish, s.Iterations
+			return r.Requests[0].Finish, s.Iterations, float64(s.Waits.GPU.Host * s.SimulatedS)
 		}
-		plain, n := run()
-		if exposed, m := run("gpu.host.exposed=100us"); m != n || exposed != plain+units.Duration(n)*100*units.Microsecond {
-			t.Errorf("%s: %v with 100us exposed in %d iterations, %v without in %d", name, exposed, m, plain, n)
+		plain, n, none := run()
+		if exposed, m, waits := run("gpu.host.exposed=100us"); m != n || exposed != plain+units.Duration(n)*100*units.Microsecond || math.Abs(waits-none-float64(n)*100e-6) > 1e-9 {
+			t.Errorf("%s: %v with 100us exposed in %d iterations, %v without in %d; the host is waited for %v s, %v s without", name, exposed, m, plain, n, waits, none)
 		}
-		if hidden, _ := run("gpu.host.step=10us", "gpu.host.sequence=10us"); hidden != plain {
+		if hidden, _, _ := run("gpu.host.step=10us", "gpu.host.sequence=10us"); hidden != plain {
 			t.Errorf("%s: %v with hidden work, %v without", name, hidden, plain)
 		}
-		if bound, _ := run("gpu.host.step=40ms", "gpu.host.sequence=10ms"); bound != units.Duration(n)*50*units.Millisecond {
+		if bound, _, _ := run("gpu.host.step=40ms", "gpu.host.sequence=10ms"); bound != units.Duration(n)*50*units.Millisecond {
 			t.Errorf("%s: %v with steps of 50ms, want %d of them", name, bound, n)
 		}
 	}

@@ -278,9 +278,11 @@ func TestFairDoesNotThrash(t *testing.T) {
 	}
 }
 
-// TestTried: policies and layouts are tried on few requests of one seed, those that are close to the best in full with this seed, and the best
-// of these runs with all seeds, that of the layout of Table 3 with one. A layout that rejects requests of the whole trace is not the best, however
-// fast it was on the few; nor is a policy that was the fastest on the few alone.
+// TestTried: policies and layouts are tried on few requests of one seed.
+// Those that are close to the best run in full with this seed.
+// The best of these runs with all seeds; the best policy on the layout of Table 3 runs with one.
+// A layout that rejects requests of the whole trace is not the best, however fast it was on the few. A policy that is the fastest on the few alone
+// is not the best either.
 func TestTried(t *testing.T) {
 	deep.Turn(t, 0, 4)
 	o := fakeOptions(t, Fair)

@@ -2,43 +2,60 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 )
 
-// user is a program with a command of two subcommands, one without, and shared ones; five flags in all that are not shared, of which one stands twice
-// in a command's help. Its keys are four, three entries of tables stand beside them, and a sweep has six columns.
-const user = `#!/bin/sh
-case "$*" in
-"--help") printf 'A tool\n\nUsage:\n  tool [command]\n\nBasic Commands:\n  run         Run\n    more\n  trace       Traces\n  help        Help\n\nMore:\n  completion  Complete\n\nFlags:\n  -h, --help   help\n';;
-"run --help") printf 'Run\n\nUsage:\n  tool run [flags]\n\nExamples:\n  tool run\n\nFlags:\n      --model string   one\n  -s, --seed int       two\n      --model string   again\n  -h, --help           help\n\nGlobal Flags:\n  -q, --quiet   no\n';;
-"trace --help") printf 'Traces\n\nUsage:\n  tool trace [command]\n\nAvailable Commands:\n  stats       Stats\n  convert     Convert\n\nFlags:\n      --all     every\n';;
-"trace stats --help") printf 'Usage:\n  tool trace stats\n\nFlags:\n      --model string   one\n';;
-"trace convert --help") printf 'Usage:\n  tool trace convert\n\nFlags:\n      --to string   one\n';;
-"__complete run --set ") printf 'a=\tx\nb=\tx\nc=\nd=\te.g.\ne=\t\nf=\tx\ng=\tx\n:4\n';;
-"config keys") printf 'key takes\na b\nb b\nc b\nd b\n';;
-"-q sweep "*) mkdir "$5"; grep -q 'run.requests = 2' "$3" && printf 'point,a,b,c,d,e\nx,1,2,3,4,5\n' > "$5/results.csv";;
-*) echo "no $*" >&2; exit 3;;
-esac
-`
+// fakes are the programs that the test's binary is under their names, by what they print for their arguments. The first has a command of two
+// subcommands, one without, and shared ones; five flags in all that are not shared, of which one stands twice in a command's help. Its keys are
+// four, three entries of tables stand beside them, and a sweep has six columns. The second has one command with a flag.
+var fakes = map[string]map[string]string{
+	"l3sim": {
+		"--help": "A tool\n\nUsage:\n  tool [command]\n\nBasic Commands:\n  run         Run\n    more\n  trace       Traces\n  help        Help\n\nMore:\n  completion  Complete\n\nFlags:\n  -h, --help   help\n",
+		"run --help": "Run\n\nUsage:\n  tool run [flags]\n\nExamples:\n  tool run\n\nFlags:\n      --model string   one\n  -s, --seed int       two\n      --model string   again\n  -h, --help           help\n\n" +
+			"Global Flags:\n  -q, --quiet   no\n",
+		"trace --help":          "Traces\n\nUsage:\n  tool trace [command]\n\nAvailable Commands:\n  stats       Stats\n  convert     Convert\n\nFlags:\n      --all     every\n",
+		"trace stats --help":    "Usage:\n  tool trace stats\n\nFlags:\n      --model string   one\n",
+		"trace convert --help":  "Usage:\n  tool trace convert\n\nFlags:\n      --to string   one\n",
+		"__complete run --set ": "a=\tx\nb=\tx\nc=\nd=\te.g.\ne=\t\nf=\tx\ng=\tx\n:4\n",
+		"config keys":           "key takes\na b\nb b\nc b\nd b\n",
+	},
+	"l3lab": {
+		"--help":     "Usage:\n  lab [command]\n\nAvailable Commands:\n  fit         Fit\n",
+		"fit --help": "Usage:\n  lab fit\n\nFlags:\n      --out file   one\n      --version\n",
+	},
+}
 
-// lab is a program of one command with a flag.
-const labProgram = `#!/bin/sh
-case "$*" in
-"--help") printf 'Usage:\n  lab [command]\n\nAvailable Commands:\n  fit         Fit\n';;
-"fit --help") printf 'Usage:\n  lab fit\n\nFlags:\n      --out file   one\n      --version\n';;
-*) exit 3;;
-esac
-`
+// TestMain runs a fake program where the binary has its name, else the tests.
+func TestMain(m *testing.M) {
+	if says, fake := fakes[strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe")]; fake {
+		os.Exit(pretend(says, os.Args[1:]))
+	}
+	os.Exit(m.Run())
+}
+
+// pretend prints what a fake program says and returns its exit code. Its sweep writes a table of a sweep file that has two requests.
+func pretend(says map[string]string, args []string) int {
+	if text, ok := says[strings.Join(args, " ")]; ok {
+		fmt.Print(text)
+		return 0
+	}
+	if len(args) == 5 && args[0] == "-q" && args[1] == "sweep" {
+		file, err := os.ReadFile(args[2])
+		if err == nil && strings.Contains(string(file), "run.requests = 2") && os.Mkdir(args[4], 0o777) == nil &&
+			os.WriteFile(filepath.Join(args[4], "results.csv"), []byte("point,a,b,c,d,e\nx,1,2,3,4,5\n"), 0o666) == nil {
+			return 0
+		}
+	}
+	fmt.Fprintln(os.Stderr, "no", strings.Join(args, " "))
+	return 3
+}
 
 // TestPrint: all that is counted of a small checkout and two programs, by hand.
 func TestPrint(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("no shell")
-	}
 	root, bin := t.TempDir(), t.TempDir()
 	write := func(path, text string) {
 		t.Helper()
@@ -55,15 +72,25 @@ func TestPrint(t *testing.T) {
 	} {
 		write(filepath.Join(root, name), text)
 	}
-	write(filepath.Join(bin, "l3sim"), user)
-	write(filepath.Join(bin, "l3lab"), labProgram)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	binary, err := os.ReadFile(self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ext := strings.TrimSuffix(filepath.Ext(self), ".test") // ".exe" where programs have it
+	for name := range fakes {
+		write(filepath.Join(bin, name+ext), string(binary))
+	}
 	s, err := readSource(root)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
 	s.print(&out)
-	p := programs{filepath.Join(bin, "l3sim"), filepath.Join(bin, "l3lab")}
+	p := programs{filepath.Join(bin, "l3sim"+ext), filepath.Join(bin, "l3lab"+ext)}
 	if err := p.print(&out, root); err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ type stage struct {
 
 // layerCost is attention of one of the layers that attend alike.
 type layerCost struct {
-	Count     int32          // of these layers
+	Count     int32          // how many layers the kind has
 	Attention units.Duration // on the GPUs: of prompts, or of requests that decode there
 	Prompts   units.Duration // part of attention that prompts take
 	Device    units.Duration // decode attention on the device

@@ -60,8 +60,8 @@ func Spec(h *flow.Hardware) *pim.Spec {
 	return &spec
 }
 
-// Most points of a sweep, and all rates of a search, differ in what ranks do not see. Others differ in what heads do not see,
-// such as the limit of power, or how keys and values are divided over the channels.
+// Kernels are measured once for all nodes whose ranks are alike: most points of a sweep, and all rates of a search, differ elsewhere. Tables of
+// heads serve ranks that differ in the limit of power, or in how keys and values are divided over the channels.
 var (
 	measured      recent[ranks, *Kernels]
 	measuredHeads recent[heads, *tables.KernelTable]
