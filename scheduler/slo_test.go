@@ -83,6 +83,24 @@ func TestTargetsChecked(t *testing.T) {
 			t.Errorf("%s: %v", want, faults)
 		}
 	}
+	// Each target is of at most a day, and all that are not are named in order.
+	const day = 86_400_000_000_000_000 // picoseconds
+	for p, of := range map[string]func(s *SLO) *Tail{
+		"": nil, "p50.": func(s *SLO) *Tail { return &s.P50 }, "p90.": func(s *SLO) *Tail { return &s.P90 }, "p95.": func(s *SLO) *Tail { return &s.P95 }, "p99.": func(s *SLO) *Tail { return &s.P99 },
+	} {
+		for value, bad := range map[units.Duration]bool{-1: true, 0: false, 1: false, day: false, day + 1: true} {
+			s := ok
+			if p == "" {
+				s.TTFT, s.TBT, s.TPOT, s.E2E = value, value, value, value
+			} else {
+				*of(&s) = Tail{value, value, value, value}
+			}
+			faults := input.Faults(&s)
+			if !bad && len(faults) > 0 || bad && (len(faults) != 4 || faults[0].Key != p+"ttft" || faults[1].Key != p+"tbt" || faults[2].Key != p+"tpot" || faults[3].Key != p+"e2e") {
+				t.Errorf("%s of %d ps: %v", p, value, faults)
+			}
+		}
+	}
 	for _, p := range []func(*SLO){func(s *SLO) { s.E2E = 1 }, func(s *SLO) { s.P99.TBT = 1 }, func(s *SLO) { s.P50.TPOT = 1 }} {
 		s := ok
 		if p(&s); !s.Given() {

@@ -124,6 +124,18 @@ func TestNamesWithinByHand(t *testing.T) {
 			t.Errorf("%s: %s, by hand %s", path, got, want)
 		}
 	}
+	for path, want := range map[string]string{"nginx.requestTime": "request_time", "log.request_time_ms": "request_time", "queue_time_s": "queue_time", "a.queueTime.value": "queue_time", "ms": "ms", "time_ms_us": "time_ms"} {
+		if got := withoutUnit(path); got != want {
+			t.Errorf("%s without its unit: %s, by hand %s", path, got, want)
+		}
+	}
+	gaps := []string{"iat", "iat_ms", "interarrival", "time_since_last_request", "since_prev", "since_previous_s", "interArrivalTime", "delta_ts", "diff_timestamp", "request_gap_ms", "arrival_interval", "inter_arrived", "gap_time", "inter_arrivals"}
+	others := []string{"arrival", "since", "last_time", "delta", "gap", "interval_ms", "inter_token_latency", "arrival_time", "since_start", "previous_request", "diff_tokens", ""}
+	for i, name := range append(gaps, others...) {
+		if got := holdsGaps(name); got != (i < len(gaps)) {
+			t.Errorf("%q holds times between arrivals: %v", name, got)
+		}
+	}
 	known := []string{plainName("isl"), plainName("prompt_tokens")}
 	for _, c := range []struct {
 		names []string

@@ -111,3 +111,37 @@ func TestNoise(t *testing.T) {
 		t.Errorf("without noise 1001 is measured as %v", got)
 	}
 }
+
+// TestFailedFits: forests that cannot grow are an error once there are enough samples for them, of the first fit and of a later one, learned in a run or from all samples.
+func TestFailedFits(t *testing.T) {
+	samples := profile(80, rand.New(rand.NewPCG(1, 1)))
+	spec := learnedSpec()
+	l := NewLearned(spec, nil, rand.New(rand.NewPCG(2, 2)))
+	l.prefill.spec.Trees, l.batched.spec.Trees = 0, 0
+	failed := 0
+	for i := range samples {
+		err := l.Observe(&samples[i])
+		if warm := l.prefill.when.seen >= spec.WarmUp && l.batched.when.seen >= spec.WarmUp; (err != nil) != warm {
+			t.Fatalf("%d chunks and %d sub-batches: %v", l.prefill.when.seen, l.batched.when.seen, err)
+		} else if warm {
+			failed++
+		}
+	}
+	if failed == 0 {
+		t.Error("no fit was due")
+	}
+	l.prefill.spec.Trees = 4 // the other forest still fails
+	if err := l.Observe(&samples[0]); err == nil || l.prefill.forest == nil {
+		t.Errorf("%v, a forest of prompts: %v", err, l.prefill.forest != nil)
+	}
+	spec.Trees = 0
+	if e, err := HoldOut(spec, samples, rand.New(rand.NewPCG(2, 2))); err == nil || e != (PredictionErrors{}) {
+		t.Errorf("%+v, %v", e, err)
+	}
+	for i := range samples {
+		samples[i].Chunks = nil
+	}
+	if _, err := HoldOut(spec, samples, rand.New(rand.NewPCG(2, 2))); err == nil {
+		t.Error("no error without chunks")
+	}
+}

@@ -1,6 +1,8 @@
 package dataflow
 
 import (
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -496,6 +498,53 @@ func TestShapesOutOfStep(t *testing.T) {
 		e.Exact = true
 		if exact := e.Run(it, 0); got != exact || waits != *e.Waits() {
 			t.Errorf("%s: ends at %v, layer by layer at %v; waits %+v and %+v", c.name, got, exact, waits, *e.Waits())
+		}
+	}
+}
+
+// TestSavedStates: what a sub-batch saves when it starts a layer, by hand, and what it has of it as much later in a later layer, whichever of the two it is.
+func TestSavedStates(t *testing.T) {
+	const lanes, by = 3, 10_000
+	for s := range 2 {
+		l := &lockstep{shape: shape{spec: &Resource{Rotates: true}, total: 40}, freeAt: []Time{811, 812, 813}, linkFree: 901, upFree: 902, gpuFree: 903, sent: 904, waits: waveWaits{up: 1, idle: 2}}
+		for i := range l.costs {
+			costs := make([]laneCost, lanes)
+			for lane := range costs {
+				costs[lane].close, costs[lane].compute = Time(3+i), Time(40+lane)
+			}
+			l.costs[i].kinds, l.costs[i].runs = []waveCost{{lanes: costs}, {lanes: costs}}, []waveRun{{0, 20}, {1, 40}}
+		}
+		sub, other := &l.sub[s], &l.sub[1-s]
+		*sub = subWave{layer: 7, cost: &l.costs[s].kinds[0], first: 1, at: 1000, due: []Time{1, 2, 3}, down: make([]Time, lanes)}
+		*other = subWave{layer: 6, cost: &l.costs[1-s].kinds[0], attention: true, waits: true, own: true, at: 1500, beside: 1020, gap: gap{free: 800, until: 850}, due: []Time{1100, 700, 1300}, down: make([]Time, lanes)}
+		var w waveState
+		w.freeAt, w.other.due = make([]Time, lanes), make([]Time, lanes)
+		if key := l.save(&w, s); key != 500+100+0+300 {
+			t.Errorf("sub-batch %d: the key is %d", s, key)
+		}
+		want := waveState{at: 1000, linkFree: 901, upFree: 902, gpuFree: 903, sent: 904, waits: l.waits, layer: 7, first: 1, cost: sub.cost, freeAt: []Time{811, 812, 813},
+			other: subWave{layer: 6, cost: other.cost, attention: true, waits: true, own: true, at: 1500, beside: 1020, gap: other.gap, due: []Time{1100, 700, 1300}}}
+		if !reflect.DeepEqual(w, want) {
+			t.Errorf("sub-batch %d saves\n%+v, by hand\n%+v", s, w, want)
+		}
+		// Layer 27 begins on lane 0 where layer 7 did on lane 1: the lanes turn by as many.
+		for i := range l.sub {
+			l.sub[i] = subWave{due: make([]Time, lanes), down: make([]Time, lanes)}
+		}
+		l.linkFree, l.upFree, l.gpuFree, l.sent = 0, 0, 0, 0
+		l.load(&w, s, 27, by)
+		if sub.layer != 27 || sub.cost != &l.costs[s].kinds[1] || sub.first != 0 || sub.at != 1000+by || l.linkFree != 901+by || l.upFree != 902+by || l.gpuFree != 903+by || l.sent != 904+by || l.idle != 1000+by ||
+			!slices.Equal(l.freeAt, []Time{812 + by, 813 + by, 811 + by}) {
+			t.Errorf("sub-batch %d goes on as %+v of %+v", s, sub, l)
+		}
+		if other.layer != 26 || other.cost != &l.costs[1-s].kinds[1] || other.first != 2 || !other.attention || !other.waits || !other.own || other.at != 1500+by || other.beside != 1020+by ||
+			other.gap != (gap{free: 800 + by, until: 850 + by}) || !slices.Equal(other.due, []Time{1100 + by, 700 + by, 1300 + by}) {
+			t.Errorf("beside sub-batch %d the other goes on as %+v", s, other)
+		}
+		for lane, due := range other.due {
+			if got := due - other.down[lane]; got != Time(3+1-s+40+lane) {
+				t.Errorf("the transfer to lane %d ended %d before the operation", lane, got)
+			}
 		}
 	}
 }

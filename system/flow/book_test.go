@@ -308,6 +308,20 @@ func TestChecksOfIterations(t *testing.T) {
 	if f := twoLayers(t, 5, 7, 11, 13); f.Check.Err() != nil {
 		t.Error(f.Check.Err())
 	}
+	// Run has its schedule checked, which names the law and what breaks it: a block takes less than no time.
+	f = twoLayers(t, 5, 7, -3, 13)
+	if _, err = f.Run(100); err != nil {
+		t.Fatal(err)
+	}
+	want := "operation 2 (kind 3, group 0) of sub-batch 0, layer 1, on GPUs ends at 109ps, before it starts"
+	if err := f.Check.Err(); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %s", err, want)
+	}
+	f = twoLayers(t, 5, 7, -3, 13)
+	f.Check = nil
+	if _, err = f.Run(100); err != nil {
+		t.Error(err)
+	}
 }
 
 // TestProgressByHand: prompts of more tokens than all requests have, 10 + 5 and 20 + 7, are endless; a token that is emitted begins anew.

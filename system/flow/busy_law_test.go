@@ -124,4 +124,13 @@ func TestImbalanceOfReplicas(t *testing.T) {
 	if got := sum.Ratio(4); got != 8./6 {
 		t.Errorf("%v, want 8 over a mean of 6", got)
 	}
+	for _, c := range []struct {
+		busiest, all units.Duration
+		want         float64
+	}{{0, 0, 0}, {0, 4, 0}, {2, 8, 1}, {8, 8, 4}} {
+		var m Imbalance
+		if m.Add(c.busiest, c.all); m.Ratio(4) != c.want {
+			t.Errorf("%+v: %v", c, m.Ratio(4))
+		}
+	}
 }

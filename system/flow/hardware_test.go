@@ -1,6 +1,7 @@
 package flow
 
 import (
+	"reflect"
 	"slices"
 	"testing"
 
@@ -76,16 +77,28 @@ func TestHardwareByHand(t *testing.T) {
 	}
 }
 
-// TestShapeByHand: a policy is told the model's shape.
+// TestShapeByHand: a policy is told the model's shape: layers and heads, one head of values as wide as keys or not, what is stored beside latents, and what steps verify.
 func TestShapeByHand(t *testing.T) {
-	h := hardware(t, "model.kv_bits=8")
-	want := policy.Shape{Layers: 32, QueryHeads: 32, KVHeads: 8, Dim: 128, ElementBits: 16, KVBits: 8, KVScaleBytes: h.Config.Model.KVScaleBytes(), Model: h.Config.Model.Name, Apart: true, LayerKinds: h.Config.Model.LayerKinds}
-	if got := PolicyShape(h); got.Layers != want.Layers || got.QueryHeads != want.QueryHeads || got.KVHeads != want.KVHeads || got.Dim != want.Dim || got.ElementBits != want.ElementBits ||
-		got.KVBits != want.KVBits || got.KVScaleBytes != want.KVScaleBytes || got.Model != want.Model || !got.Apart {
-		t.Errorf("%+v, want %+v", got, want)
-	}
-	if h.KV.InGPUs = true; PolicyShape(h).Apart {
-		t.Error("keys and values on the GPUs are apart from them")
+	for _, c := range []struct {
+		sets []string
+		want policy.Shape
+	}{
+		{[]string{`run.model="llama-3-70b"`, "model.kv_bits=8"}, policy.Shape{Layers: 80, QueryHeads: 64, KVHeads: 8, Dim: 128, ElementBits: 16, KVBits: 8, KVScaleBytes: 4, Apart: true, Verified: 1, Overlap: 0.65}},
+		{[]string{`run.model="llama-3-70b"`, "serving.verified_tokens=4", "serving.verified_overlap=0.5", "serving.acceptance=0.7"}, policy.Shape{Layers: 80, QueryHeads: 64, KVHeads: 8, Dim: 128, ElementBits: 16, KVBits: 16, Apart: true, Verified: 4, Overlap: 0.5}},
+		{[]string{`run.model="deepseek-v3"`}, policy.Shape{Layers: 61, QueryHeads: 128, KVHeads: 1, Dim: 576, ElementBits: 16, KVBits: 16, Value: 512, Latent: true, Apart: true, Verified: 1, Overlap: 0.65}},
+	} {
+		h := hardware(t, c.sets...)
+		c.want.Model, c.want.LayerKinds = h.Config.Model.Name, h.Config.Model.LayerKinds
+		if got := PolicyShape(h); !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%v: %+v, want %+v", c.sets, got, c.want)
+		}
+		h.KV.InHBM = true
+		if got := PolicyShape(h).ValueCopy; got != int64(2*c.want.Value) { // stacks store the values of latents once more
+			t.Errorf("%v: values of %d bytes beside a latent", c.sets, got)
+		}
+		if h.KV.InGPUs = true; PolicyShape(h).Apart {
+			t.Error("keys and values on the GPUs are apart from them")
+		}
 	}
 }
 

@@ -28,6 +28,14 @@ func TestHomesByHand(t *testing.T) {
 			t.Errorf("striped, %+v: %d tokens on a channel", c, got)
 		}
 	}
+	// Where all heads of a layer divide, it is channel 0: of two heads it has unit 0 of one, unit 3 of the other, and no other.
+	h.Attends = &flow.Attends{Heads: 8}
+	for _, c := range []struct{ heads, from, tokens, want int }{{8, 0, 32, 64}, {8, 16, 5, 10}, {2, 0, 16, 16}, {2, 16, 32, 0}, {2, 48, 10, 10}, {2, 8, 50, 18}, {2, 64, 64, 32}} {
+		if got := h.onChannel(c.heads, c.from, c.tokens); got != int64(c.want) {
+			t.Errorf("striped, some of eight heads, %+v: %d tokens on a channel", c, got)
+		}
+	}
+	h.Attends = &flow.Attends{Heads: 6}
 	for tokens, want := range map[int]int{1: 1, 16: 1, 17: 2, 64: 4, 1000: 4} {
 		if lanes, all := h.placed(6, tokens); lanes != want || all != int64(6*want) {
 			t.Errorf("%d tokens: %d lanes, %d parts", tokens, lanes, all)
