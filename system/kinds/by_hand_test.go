@@ -198,7 +198,7 @@ func TestJoinsByHand(t *testing.T) {
 			t.Errorf("sub-batch %d: predicted are %v more, by hand 32 times %v", i, got, each)
 		}
 	}
-	costs, none := newIterationCosts(2, 8), newIterationCosts(2, 8)
+	costs, none := newIterationCosts(2, 8, e.costs.order...), newIterationCosts(2, 8, e.costs.order...)
 	e.fill(&costs, b)
 	free.fill(&none, b)
 	idle := float64(n.cfg.GPU.Power.ActiveIdle)

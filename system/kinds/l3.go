@@ -1,6 +1,8 @@
 package kinds
 
 import (
+	"slices"
+
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/scheduler/forming"
@@ -161,12 +163,12 @@ func (e *l3) Peak() units.Bandwidth {
 // costs returns the iteration costs of a replica with all that never changes.
 func (n *Setup) costs(d *ranks.Devices) iterationCosts {
 	s, tCK, comm := &n.Hardware.Config.DRAM.Spec, n.Hardware.Config.DRAM.Spec.TCK, &n.Hardware.Config.Comm
-	c := newIterationCosts(n.Hardware.Config.Scheduler.SubBatches, n.Hardware.Config.Node.Ranksets)
-	c.layers, c.alike, c.latency, c.upLatency = d.Attends.Runs[0], d.Attends.Alike, d.Latency, d.UpLatency
-	for _, layers := range d.Attends.Runs[1:] {
-		more := newIterationCosts(n.Hardware.Config.Scheduler.SubBatches, n.Hardware.Config.Node.Ranksets)
-		c.more = append(c.more, layerRun{layers, more.sub})
+	order := slices.Clone(d.Attends.Order[1:])
+	for i := range order {
+		order[i].Kind-- // nothing comes before the first layer
 	}
+	c := newIterationCosts(n.Hardware.Config.Scheduler.SubBatches, n.Hardware.Config.Node.Ranksets, order...)
+	c.latency, c.upLatency = d.Latency, d.UpLatency
 	c.vacate = units.Duration(s.TRP) * tCK
 	c.reactivate = units.Duration(n.Hardware.Config.PIM.ActivationClocks(s)+int64(s.TRCD)) * tCK
 	c.clock, c.headsEach = d.Clock, d.HeadsEach()

@@ -28,7 +28,7 @@ func TestLayerOperationsByHand(t *testing.T) {
 		return dataflow.Op{Resource: int8(resource), Kind: kind, Lane: lane, Group: 2 + lane, Pieces: int32(x.Pieces), Time: x.Link, Last: x.Last, Open: x.Open, Close: x.Close, Bus: x.Data, Claims: onRanksets + 1}
 	}
 	for _, c := range []struct{ async, concurrent, buffered bool }{{true, true, false}, {false, true, false}, {true, false, false}, {true, true, true}, {false, false, true}} {
-		costs := newIterationCosts(2, 2)
+		costs := newIterationCosts(2, 2, dataflow.Run{})
 		costs.asyncPrefill, costs.concurrent, costs.buffered = c.async, c.concurrent, c.buffered
 		sub := &costs.sub[1]
 		sub.block, sub.prefillAttention, sub.window = 1000, 300, 200
@@ -98,13 +98,12 @@ func TestLayerOperationsByHand(t *testing.T) {
 // TestTrafficLawByHand: attention of 3 layers and 2 layers, and what their channels carry, must be what was done.
 func TestTrafficLawByHand(t *testing.T) {
 	e := rigOf(t).l3()
-	e.costs = newIterationCosts(2, 1)
-	e.costs.layers, e.costs.buffered = 3, true
-	more := newIterationCosts(2, 1)
-	e.costs.more, e.costs.alike = []layerRun{{2, more.sub}}, []int{0, 1}
+	e.costs = newIterationCosts(2, 1, dataflow.Run{Kind: 0, Count: 3}, dataflow.Run{Kind: 1, Count: 2})
+	e.costs.buffered = true
+	e.Attends.SetRuns([]int{3, 2}, []int{0, 1})
 	e.costs.sub[0].active = true
 	e.costs.sub[0].groups[0] = ranks.GroupCost{Requests: 1, Compute: 7 * units.Second, UpBus: 11 * units.Second}
-	more.sub[0].groups[0] = ranks.GroupCost{Requests: 1, Compute: 13 * units.Second, UpBus: 17 * units.Second}
+	e.costs.of(1)[0].groups[0] = ranks.GroupCost{Requests: 1, Compute: 13 * units.Second, UpBus: 17 * units.Second}
 	e.costs.sub[1].groups[0] = ranks.GroupCost{Requests: 1, Compute: 1000 * units.Second} // of an iteration before
 	for _, c := range [][3]units.Duration{{47, 67, 0}, {48, 67, 1}, {47, 66, 1}} {
 		e.Check = &flow.Checker{}
@@ -212,18 +211,12 @@ func TestMeasureByHand(t *testing.T) {
 		t.Errorf("predicted are %v, by hand %v", got, want)
 	}
 	// What the GPUs choose and merge is booked for all layers.
-	costs := newIterationCosts(2, len(e.costs.sub[0].groups))
-	costs.layers, costs.alike = e.Attends.Runs[0], e.Attends.Alike
-	for _, layers := range e.Attends.Runs[1:] {
-		more := newIterationCosts(2, len(e.costs.sub[0].groups))
-		costs.more = append(costs.more, layerRun{layers, more.sub})
-	}
+	costs := newIterationCosts(2, len(e.costs.sub[0].groups), e.costs.order...)
 	e.fill(&costs, b)
 	var all units.Duration
 	for run, count := range e.Attends.Runs {
 		all += units.Duration(count) * g.Layers[run].Chooses
-		_, subs := costs.run(run)
-		if got, l := &subs[0], &g.Layers[run]; got.chooses != l.Chooses || got.window != l.Attention-l.Prompts || got.prefillAttention != l.Prompts || got.block != g.Block+l.Merge+e.join || got.exit != g.Exit+l.Merge+e.join {
+		if got, l := &costs.of(run)[0], &g.Layers[run]; got.chooses != l.Chooses || got.window != l.Attention-l.Prompts || got.prefillAttention != l.Prompts || got.block != g.Block+l.Merge+e.join || got.exit != g.Exit+l.Merge+e.join {
 			t.Errorf("run %d: %+v, by hand %+v", run, got, l)
 		}
 	}
@@ -349,7 +342,7 @@ func TestHiddenPrefixesByHand(t *testing.T) {
 
 // TestIdleSubBatchesByHand: a sub-batch that has nothing to do in an iteration has no part in the load of ranksets, whatever it did before.
 func TestIdleSubBatchesByHand(t *testing.T) {
-	costs := newIterationCosts(2, 2)
+	costs := newIterationCosts(2, 2, dataflow.Run{Kind: 0, Count: 3})
 	costs.sub[0].active = true
 	for g := range 2 {
 		costs.sub[0].groups[g] = ranks.GroupCost{Requests: 1, Compute: units.Second}
@@ -461,14 +454,11 @@ func TestReadingOfUnitsByHand(t *testing.T) {
 // TestImbalanceOfKindsByHand: five layers of one kind and one of another weigh as six layers: the busiest of two ranksets has
 // 5 · 3 + 1 · 20 seconds of 5 · 4 + 1 · 20 in all. Runs that are alike count with all their layers.
 func TestImbalanceOfKindsByHand(t *testing.T) {
-	c := newIterationCosts(1, 2)
-	more, again := newIterationCosts(1, 2), newIterationCosts(1, 2)
-	c.layers, c.alike = 2, []int{0, 1, 0}
-	c.more = []layerRun{{1, more.sub}, {3, again.sub}}
+	c := newIterationCosts(1, 2, dataflow.Run{Kind: 0, Count: 2}, dataflow.Run{Kind: 1, Count: 1}, dataflow.Run{Kind: 0, Count: 3})
 	c.sub[0].active = true
 	c.sub[0].groups[0] = ranks.GroupCost{Requests: 1, Compute: 3 * units.Second}
 	c.sub[0].groups[1] = ranks.GroupCost{Requests: 1, Compute: 1 * units.Second}
-	more.sub[0].groups[0] = ranks.GroupCost{Requests: 1, Compute: 20 * units.Second}
+	c.of(1)[0].groups[0] = ranks.GroupCost{Requests: 1, Compute: 20 * units.Second}
 	var m flow.Imbalance
 	c.imbalance(&m)
 	if got, want := m.Ratio(2), 2*(5*3+20.0)/(5*4+20); got != want {

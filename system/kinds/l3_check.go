@@ -12,13 +12,13 @@ import (
 func (e *l3) checkTraffic(b *scheduler.Batch, end units.Duration, done *flow.Work) {
 	costs := &e.costs
 	var pim, channel units.Duration
-	for r := range costs.runs() {
-		layers, subs := costs.run(r)
+	for k, run := range e.Attends.Kinds {
+		layers, subs := units.Duration(costs.layers[k]), costs.of(k)
 		for s := range subs {
 			if costs.sub[s].active {
-				p, ch := e.layerTraffic(&b.Sub[s], &subs[s], b.Step, end, r, s)
-				pim += units.Duration(layers) * p
-				channel += units.Duration(layers) * ch
+				p, ch := e.layerTraffic(&b.Sub[s], &subs[s], b.Step, end, run, s)
+				pim += layers * p
+				channel += layers * ch
 			}
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/system/dataflow"
 	"github.com/l3sim/l3sim/system/flow"
 	"github.com/l3sim/l3sim/system/ranks"
 	"github.com/l3sim/l3sim/units"
@@ -20,7 +21,7 @@ func TestLawOfShipmentsByHand(t *testing.T) {
 	}
 	laws := func(g *ranks.GroupCost) (string, [2]units.Duration) {
 		e.Check = &flow.Checker{}
-		costs := newIterationCosts(2, 3)
+		costs := newIterationCosts(2, 3, dataflow.Run{})
 		costs.sub[1].groups[2] = *g
 		pim, channel := e.layerTraffic(&scheduler.SubBatch{}, &costs.sub[1], 0, 0, 0, 1)
 		return fmt.Sprint(e.Check.Err()), [2]units.Duration{pim / units.Second, channel / units.Second}

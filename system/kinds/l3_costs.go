@@ -25,7 +25,6 @@ type subCost struct {
 
 // iterationCosts is what the tasks of an iteration cost on L3's resources, and how these work.
 type iterationCosts struct {
-	layers  int            // of the first run of layers that attend alike
 	latency units.Duration // of a PCIe transfer down, not occupying the link
 	// upLatency is from the end of attention to the first data of results on the
 	// links: the host notices, the rank PU answers, a PCIe transfer begins.
@@ -42,46 +41,42 @@ type iterationCosts struct {
 	buffered           bool  // the memory controllers collect what they write
 	halfDuplex         bool  // PCIe can carry more than the channels: they serve one direction at a time
 
-	sub    []subCost         // in the first run of layers
+	order  []dataflow.Run    // the layers, by kind
+	layers []int32           // of each kind
+	sub    []subCost         // in a layer of the first kind
 	groups []ranks.GroupCost // memory of the groups of all sub-batches: one for each rankset of each sub-batch
-	more   []layerRun        // costs in further runs of layers
-	alike  []int             // the first run that each run is like, whose costs it has
+	more   [][]subCost       // in a layer of each further kind
 	laid   []laidLayer       // scratch: layers of a sub-batch that have operations
 	waits  []int32           // scratch: what a block waits for
 	ups    []int32           // scratch: transfers of prefixes
 }
 
-// layerRun is what sub-batches cost in a run of layers that attend alike.
-type layerRun struct {
-	layers int
-	sub    []subCost
+// of returns what all sub-batches cost in a layer of a kind.
+func (c *iterationCosts) of(kind int) []subCost {
+	if kind == 0 {
+		return c.sub
+	}
+	return c.more[kind-1]
 }
 
-// run returns the layers of a run and the costs of all sub-batches there.
-func (c *iterationCosts) run(i int) (layers int, sub []subCost) {
-	if layers = c.layers; i > 0 {
-		layers = c.more[i-1].layers
-	}
-	if i = c.alike[i]; i > 0 {
-		return layers, c.more[i-1].sub
-	}
-	return layers, c.sub
-}
-
-// of returns what sub-batch s costs in the first run of a kind.
-func (c *iterationCosts) of(run, s int) *subCost {
-	if run == 0 {
-		return &c.sub[s]
-	}
-	return &c.more[run-1].sub[s]
-}
-
-func (c *iterationCosts) runs() int { return 1 + len(c.more) }
-
-func newIterationCosts(subBatches, ranksets int) iterationCosts {
-	c := iterationCosts{sub: make([]subCost, subBatches), groups: make([]ranks.GroupCost, subBatches*ranksets), alike: []int{0}}
-	for s := range c.sub {
-		c.sub[s].groups = c.groups[s*ranksets : (s+1)*ranksets]
+// newIterationCosts returns costs of nothing yet, for layers in that order. Kinds are numbered as they first come.
+func newIterationCosts(subBatches, ranksets int, order ...dataflow.Run) iterationCosts {
+	c := iterationCosts{order: order}
+	for _, run := range order {
+		if int(run.Kind) < len(c.layers) {
+			c.layers[run.Kind] += run.Count
+			continue
+		}
+		c.layers = append(c.layers, run.Count)
+		groups, sub := make([]ranks.GroupCost, subBatches*ranksets), make([]subCost, subBatches)
+		for s := range sub {
+			sub[s].groups = groups[s*ranksets : (s+1)*ranksets]
+		}
+		if run.Kind == 0 {
+			c.sub, c.groups = sub, groups
+		} else {
+			c.more = append(c.more, sub)
+		}
 	}
 	return c
 }
@@ -97,10 +92,9 @@ func (e *l3) fill(c *iterationCosts, b *scheduler.Batch) {
 		}
 		e.ranks.TallyPrefixes(sub)
 		e.ask(sub, b.Step)
-		for _, run := range e.Attends.Kinds {
+		for k, run := range e.Attends.Kinds {
 			x := e.beside(sub, run, b.Step, e.counts)
-			_, subs := c.run(run)
-			e.ranks.FillGroups(subs[s].groups, sub, x, run)
+			e.ranks.FillGroups(c.of(k)[s].groups, sub, x, run)
 			e.ranks.TallyStep(x, e.Attends.LayersLike(run))
 		}
 		g := e.StageRuns(sub)
@@ -115,9 +109,8 @@ func (e *l3) fill(c *iterationCosts, b *scheduler.Batch) {
 
 // fillKind sets what sub-batch s takes on the GPUs in layers of a kind.
 func (e *l3) fillKind(c *iterationCosts, s, kind int, sub *scheduler.SubBatch) {
-	_, subs := c.run(e.Attends.Kinds[kind])
 	g := &e.Staged
-	out, l := &subs[s], &g.Layers[kind]
+	out, l := &c.of(kind)[s], &g.Layers[kind]
 	joins := e.joins(sub)
 	out.active, out.entry, out.block, out.exit = true, g.Entry, g.Block+l.Merge+joins, g.Exit+l.Merge+joins
 	out.use.Set(&g.Use)
@@ -209,33 +202,19 @@ func (e *l3) PIM(s *scheduler.SubBatch, iteration int64, otherPrefill int) units
 	return e.ranks.PIM(s, iteration, otherPrefill)
 }
 
-// layersLike returns how many layers are like those of a run; 1 where all are, whose ratio is that of one.
-func (c *iterationCosts) layersLike(r int) (n int) {
-	if len(c.more) == 0 {
-		return 1
-	}
-	if r == 0 {
-		n = c.layers
-	}
-	for i, like := range c.alike[1:] {
-		if like == r {
-			n += c.more[i].layers
-		}
-	}
-	return n
-}
-
-// imbalance adds an iteration's attention to m.
+// imbalance adds an iteration's attention to m. Each kind weighs by its layers, and one alone as a single layer: the ratio is the same.
 func (c *iterationCosts) imbalance(m *flow.Imbalance) {
-	for s := range c.sub {
-		if !c.sub[s].active {
-			continue
+	for kind := range c.layers {
+		layers := units.Duration(1)
+		if len(c.more) > 0 {
+			layers = units.Duration(c.layers[kind])
 		}
-		for r := range c.runs() {
-			_, subs := c.run(r)
-			busiest, all := ranks.Attending(subs[s].groups)
-			layers := units.Duration(c.layersLike(r)) // 0 of one that is like another
-			m.Add(layers*busiest, layers*all)
+		subs := c.of(kind)
+		for s := range subs {
+			if c.sub[s].active {
+				busiest, all := ranks.Attending(subs[s].groups)
+				m.Add(layers*busiest, layers*all)
+			}
 		}
 	}
 }

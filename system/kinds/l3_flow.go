@@ -56,33 +56,58 @@ func (c *iterationCosts) lay(f *flow.Flow) {
 		}
 		entry := f.Enter(s, onGPUs, sub.entry+sub.chooses, &sub.use)
 		it.Ops[entry].Group = int16(s * len(sub.groups))
-		layers := &it.Sub[s]
 		c.laid = c.laid[:0]
+		layers := &it.Sub[s]
 		layers.Add(it.From(entry), 1)
-		count := c.layers
-		for i, run := range c.alike {
-			layers.Exit = sub.exit
-			behind, left := sub, 0
-			if i < len(c.more) {
-				behind, left = c.of(c.alike[i+1], s), c.more[i].layers
-			}
-			if sub.chooses != behind.chooses { // pages of the layer behind are chosen before it
-				if count > 1 {
-					ops := c.once(it, laidLayer{run: run, chooses: sub.chooses}, sub, s)
-					layers.Add(ops, int32(count-1))
-				}
-				count = 1
-			}
-			ops := c.once(it, laidLayer{run: run, chooses: behind.chooses}, sub, s)
-			layers.Add(ops, int32(count))
-			sub, count = behind, left
+		if layers.Exit = c.of(int(c.order[len(c.order)-1].Kind))[s].exit; c.choosesAlike(s) {
+			c.layKinds(it, layers, s)
+		} else {
+			c.layRuns(it, layers, s)
 		}
 	}
 }
 
-// laidLayer is a layer of a sub-batch that has its operations, of the first of the runs that are alike.
+// choosesAlike says that a layer of sub-batch s is laid alike wherever it stands: the GPUs choose pages for as long before any layer.
+func (c *iterationCosts) choosesAlike(s int) bool {
+	for _, subs := range c.more {
+		if subs[s].chooses != c.sub[s].chooses {
+			return false
+		}
+	}
+	return true
+}
+
+// layKinds lays sub-batch s by kinds of layers. Their order is that of all iterations.
+func (c *iterationCosts) layKinds(it *dataflow.Iteration, layers *dataflow.SubBatch, s int) {
+	for kind, count := range c.layers {
+		first, sub := int32(len(it.Ops)), &c.of(kind)[s]
+		c.layer(it, sub, s, sub.chooses)
+		layers.Kinds = append(layers.Kinds, dataflow.Layers{Range: it.From(first), Count: count})
+	}
+	for _, run := range c.order {
+		layers.Order = append(layers.Order, dataflow.Run{Kind: run.Kind + 1, Count: run.Count})
+	}
+}
+
+// layRuns lays sub-batch s layer by layer: pages of the layer behind are chosen before it.
+func (c *iterationCosts) layRuns(it *dataflow.Iteration, layers *dataflow.SubBatch, s int) {
+	for i, run := range c.order {
+		sub := &c.of(int(run.Kind))[s]
+		behind, count := sub, run.Count
+		if i+1 < len(c.order) {
+			behind = &c.of(int(c.order[i+1].Kind))[s]
+		}
+		if sub.chooses != behind.chooses && count > 1 {
+			layers.Add(c.once(it, laidLayer{kind: run.Kind, chooses: sub.chooses}, sub, s), count-1)
+			count = 1
+		}
+		layers.Add(c.once(it, laidLayer{kind: run.Kind, chooses: behind.chooses}, sub, s), count)
+	}
+}
+
+// laidLayer is a layer of a sub-batch that has its operations.
 type laidLayer struct {
-	run     int
+	kind    int32
 	chooses units.Duration // before the layer behind
 	ops     dataflow.Range
 }
@@ -91,7 +116,7 @@ type laidLayer struct {
 // repeat.
 func (c *iterationCosts) once(it *dataflow.Iteration, x laidLayer, sub *subCost, s int) dataflow.Range {
 	for i := range c.laid {
-		if l := &c.laid[i]; l.run == x.run && l.chooses == x.chooses {
+		if l := &c.laid[i]; l.kind == x.kind && l.chooses == x.chooses {
 			return l.ops
 		}
 	}

@@ -23,8 +23,8 @@ func handCosts() *iterationCosts {
 	whole := func(t units.Duration) ranks.Shipment {
 		return ranks.Shipment{Pieces: 1, Link: t, Last: t, Open: 2 * ns, Close: 3 * ns}
 	}
-	c := newIterationCosts(2, 2)
-	c.layers, c.latency, c.upLatency = 2, 1*ns, 1*ns
+	c := newIterationCosts(2, 2, dataflow.Run{Kind: 0, Count: 2})
+	c.latency, c.upLatency = 1*ns, 1*ns
 	c.rotate, c.concurrent, c.asyncPrefill = true, true, true
 	c.vacate, c.reactivate = 1*ns, 4*ns
 	c.clock, c.headsEach = dataflow.NewClock(ns, 1, 1), 3 // heads of 20 clocks of 1 ns
@@ -42,7 +42,7 @@ func handCosts() *iterationCosts {
 
 // flowOf returns a flow on the resources of some costs, filled with their operations.
 func flowOf(c *iterationCosts, ranksets int, exact bool) *flow.Flow {
-	f := flow.New(withLayers(c.layers), c.resources(ranksets), flow.Running{Exact: exact, Check: &flow.Checker{}})
+	f := flow.New(withLayers(int(c.layers[0])), c.resources(ranksets), flow.Running{Exact: exact, Check: &flow.Checker{}})
 	c.lay(&f)
 	return &f
 }
@@ -185,7 +185,7 @@ func checkSpans(t *testing.T, spans []flow.Span, want []hand) {
 func TestSwitchesByHand(t *testing.T) {
 	alone := func() *iterationCosts {
 		c := handCosts()
-		c.layers, c.sub[1].active = 1, false
+		c.order[0].Count, c.layers[0], c.sub[1].active = 1, 1, false
 		return c
 	}
 	for _, test := range []struct {
@@ -235,9 +235,9 @@ func drawCosts(t *rapid.T, ranksets int) *iterationCosts {
 		return s
 	}
 	subs := rapid.IntRange(1, 2).Draw(t, "sub-batches")
-	costs := newIterationCosts(subs, ranksets)
+	costs := newIterationCosts(subs, ranksets, dataflow.Run{Kind: 0, Count: rapid.Int32Range(1, 60).Draw(t, "layers")})
 	c := &costs
-	c.layers, c.step = rapid.IntRange(1, 60).Draw(t, "layers"), rapid.Int64Range(0, 20).Draw(t, "step")
+	c.step = rapid.Int64Range(0, 20).Draw(t, "step")
 	c.latency, c.upLatency = span("latency", 0, 30), span("up latency", 0, 40)
 	c.clock = dataflow.NewClock(1, rapid.Int64Range(10, 20).Draw(t, "tREFI"), 10)
 	c.headsEach = rapid.IntRange(1, 8).Draw(t, "heads")
@@ -362,8 +362,8 @@ func checkAttention(t *rapid.T, c *iterationCosts, spans []flow.Span, ranksets i
 		computed[key{s.A, s.B}] += s.End - s.Start
 	}
 	for g := range c.groups {
-		for layer := range c.layers {
-			if got, want := computed[key{int32(g), int32(layer)}], c.groups[g].Compute; got != want {
+		for layer := range c.layers[0] {
+			if got, want := computed[key{int32(g), layer}], c.groups[g].Compute; got != want {
 				t.Fatalf("group %d, layer %d computes for %d, want %d", g, layer, got, want)
 			}
 		}

@@ -37,7 +37,7 @@ func TestHeadsOfTheirOwn(t *testing.T) {
 		c := &e.costs
 		e.fill(c, &scheduler.Batch{Sub: []scheduler.SubBatch{*sub, {}}})
 		for run := range 2 {
-			_, subs := c.run(run)
+			subs := c.of(run)
 			x := d.Attends.Decode(sub.Decode, run, 0)
 			home := x.Attend[len(x.Attend)-1]
 			for offset := range 2 {
@@ -61,7 +61,7 @@ func TestHeadsOfTheirOwn(t *testing.T) {
 		c.imbalance(&m)
 		var busiest, mean units.Duration
 		for run := range 2 {
-			_, subs := c.run(run)
+			subs := c.of(run)
 			a, b := &subs[0].groups[0], &subs[0].groups[1]
 			busiest += max(a.Compute, b.Compute)
 			mean += a.Compute - a.Idle + b.Compute - b.Idle

@@ -23,7 +23,7 @@ func TestSuccessiveIterations(t *testing.T) {
 				c.sub[s].window = 0
 			}
 		}
-		f := flow.New(withLayers(c.layers), c.resources(ranksets), flow.Running{})
+		f := flow.New(withLayers(int(c.layers[0])), c.resources(ranksets), flow.Running{})
 		for range 6 {
 			c.lay(&f)
 			fresh, want := runCosts(t, c, ranksets, true, 7)

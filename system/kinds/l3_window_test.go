@@ -115,8 +115,8 @@ func TestNoFasterThanEither(t *testing.T) {
 					busiest = max(busiest, g.Compute)
 				}
 			}
-			gpus += units.Duration(c.layers) * c.sub[s].window
-			ranks = max(ranks, units.Duration(c.layers)*busiest)
+			gpus += units.Duration(c.layers[0]) * c.sub[s].window
+			ranks = max(ranks, units.Duration(c.layers[0])*busiest)
 		}
 		if end < gpus || end < ranks || f.Iteration.Totals().ByKind[flow.OpWindow] != gpus {
 			t.Fatalf("the iteration takes %v, windows %v, a rankset %v", end, gpus, ranks)

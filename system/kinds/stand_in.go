@@ -62,11 +62,8 @@ func (x *StandIn) GPUTime(b *scheduler.Batch) (t units.Duration) {
 // the joules of its GPUs while they work. Kernels take scale of what the GPU's model says.
 func (x *StandIn) Iteration(b *scheduler.Batch, attention units.Duration, scale float64) (took units.Duration, busyJoules float64, err error) {
 	x.fill(&x.costs, b)
-	for run := range x.costs.runs() {
-		_, subs := x.costs.run(run)
-		if x.Attends.Repeats(run) {
-			continue
-		}
+	for k := range x.costs.layers {
+		subs := x.costs.of(k)
 		for s := range subs {
 			sub, joins := &subs[s], x.joins(&b.Sub[s])
 			scaled := func(t units.Duration) units.Duration { return units.FromSeconds(scale * t.Seconds()) }

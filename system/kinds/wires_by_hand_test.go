@@ -49,12 +49,13 @@ func TestL3WiresByHand(t *testing.T) {
 		}
 		if c.latency != cfg.PCIe.Latency || c.upLatency != d.UpLatency || c.vacate != units.Duration(s.TRP)*tCK || c.reactivate != units.Duration(cfg.PIM.ActivationClocks(s)+int64(s.TRCD))*tCK || c.headsEach != d.HeadsEach() ||
 			c.step != ranks.BoundaryStep(n.CommandTables.Kernels.Table, cfg.PIM.TransferBoundary, s.Banks()) || c.rotate == has("rotation=false") || c.concurrent == has("concurrent=false") || c.asyncPrefill == has("async_prefill=false") ||
-			c.buffered != has("mc_buffer") || c.halfDuplex != d.HalfDuplex() || len(c.sub) != subs || len(c.groups) != subs*cfg.Node.Ranksets || c.runs() != len(d.Attends.Runs) {
+			c.buffered != has("mc_buffer") || c.halfDuplex != d.HalfDuplex() || len(c.sub) != subs || len(c.groups) != subs*cfg.Node.Ranksets || len(c.order) != len(d.Attends.Runs) {
 			t.Errorf("%s: %+v", sets, c)
 		}
 		for r, layers := range d.Attends.Runs {
-			if count, of := c.run(r); count != layers || len(of) != subs || len(of[subs-1].groups) != cfg.Node.Ranksets {
-				t.Errorf("%s: run %d has %d layers, want %d", sets, r, count, layers)
+			run := c.order[r]
+			if of := c.of(int(run.Kind)); int(run.Count) != layers || len(of) != subs || len(of[subs-1].groups) != cfg.Node.Ranksets || d.Attends.Kinds[run.Kind] != d.Attends.Alike[r] {
+				t.Errorf("%s: run %d is %+v, want %d layers", sets, r, run, layers)
 			}
 		}
 		if e.join != n.Hardware.Join() || e.joinWatts != float64(cfg.Model.TensorParallel)*cfg.GPU.Power.ActiveIdle {
