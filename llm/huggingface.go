@@ -179,6 +179,9 @@ func fromHuggingFace(text []byte) (m *Model, quantised string, notes []string, e
 	if i < 0 && !known(kind) && m.Window > 0 {
 		notes = append(notes, m.windowNote())
 	}
+	if kind == "afmoe" {
+		notes = append(notes, m.gateNote())
+	}
 	return m, quantised, notes, nil
 }
 

@@ -38,6 +38,12 @@ func (m *Model) windowNote() string {
 	return fmt.Sprintf("%d of %d layers are read with %s of %d tokens", m.WindowedLayers(), m.Layers, kind, m.Window)
 }
 
+// gateNote says what is left out of AFMoE: each layer multiplies the output of attention by a gate, which a matrix of its own makes.
+func (m *Model) gateNote() string {
+	gates := int64(m.Layers) * int64(m.Hidden) * int64(m.Heads*m.HeadDim)
+	return fmt.Sprintf("the gates on the output of attention are left out: %.2f billion parameters beside %.2f", float64(gates)/1e9, float64(m.Parameters())/1e9)
+}
+
 const chunkKey = "attention_chunk_size"
 
 // chunked says that layers of a file attend within chunks of the context: Llama 4's, or what a list calls so.

@@ -45,6 +45,10 @@ func TestAsLlama(t *testing.T) {
 		// Qwen3-VL-30B-A3B: the 30.53 of Qwen3-30B-A3B.
 		{`{"model_type": "qwen3_vl_moe", "tie_word_embeddings": false, "text_config": {"model_type": "qwen3_vl_moe_text", "hidden_size": 2048, "intermediate_size": 6144, "moe_intermediate_size": 768, "num_hidden_layers": 48,
 			"num_attention_heads": 32, "num_key_value_heads": 4, "head_dim": 128, "vocab_size": 151936, "num_experts": 128, "num_experts_per_tok": 8, "decoder_sparse_step": 1, "mlp_only_layers": []}}`, 30.532, LayerKinds{}, "text_config"},
+		// Trinity Mini: 26.1 with gates of 32 · 2048 · 4096 weights.
+		{`{"model_type": "afmoe", "hidden_size": 2048, "intermediate_size": 6144, "moe_intermediate_size": 1024, "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 4, "head_dim": 128,
+			"vocab_size": 200192, "num_experts": 128, "num_experts_per_tok": 8, "num_shared_experts": 1, "num_dense_layers": 2, "sliding_window": 2048, "global_attn_every_n_layers": 4, "max_position_embeddings": 131072}`, 27.403, // were all layers mixtures
+			LayerKinds{Window: 2048, LayerPattern: "LLLG"}, "the gates on the output of attention are left out: 0.27 billion parameters beside 25.86"},
 		// Two within each other, and Qwen's window that is not used.
 		{`{"model_type": "omni", "thinker_config": {"model_type": "thinker", "text_config": ` + dense("qwen2_omni_text", `, "sliding_window": 32768`) + `}}`, 8.373, LayerKinds{}, "the decoder of text alone"},
 	} {
