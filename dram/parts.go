@@ -275,11 +275,28 @@ func (s *Standard) checkParts(file string) error {
 				if e.Expected == "" {
 					e.Expected = "another value"
 				}
-				e.Expected += ", in the part " + name
+				e.Expected += ", in the part " + name + s.missing(name, e.Key)
 			})
 		}
 	}
 	return nil
+}
+
+// missing says which parts have a row for key where the part of that name has none; "" where it has one.
+func (s *Standard) missing(name, key string) string {
+	if s.row(name, key) != nil {
+		return ""
+	}
+	var words []string
+	for i := range s.values {
+		if v := &s.values[i]; v.key == key && len(v.when) > 0 {
+			words = append(words, strings.Join(v.when, " "))
+		}
+	}
+	if len(words) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", for which no row gives %s: rows are for %s", key, strings.Join(words, ", "))
 }
 
 // Parameter describes one timing of a spec, as the tables of the command line print it.

@@ -28,6 +28,7 @@ func TestTablesByHand(t *testing.T) {
 		{head + "transfers_per_clock = 65", "3: transfers_per_clock = 65: expected 1 to 64"},
 		{head + "transfers_per_clock = -1", "3: transfers_per_clock = -1: expected 1 to 64"},
 		{head + "transfers_per_clock = 64", "153: burst_length = 16: expected 64 to columns = 2048, in the part mine-4800-16gb-x4"},
+		{head + "parts = ['8800', '16gb', 'x8']", " CL = 0: expected 1 to 1048576 clocks, in the part mine-8800-16gb-x8, for which no row gives CL: rows are for 4800, 4800an, 5600"},
 		{head + "steps_per_clock = 3", "3: steps_per_clock = 3: expected 1 to 2"},
 		{head + "pseudo_channels = 9", "3: pseudo_channels = 9: expected 1 to 8"},
 		{head + "pseudo_channels = 8", ""},
