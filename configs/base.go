@@ -26,9 +26,11 @@ type base struct {
 	also    string // another section that its files may have, "" for none
 }
 
+const memoryShare = "gpu.memory_share"
+
 // served are keys of such sections that say how a server uses what the section describes. They hold for whatever a
 // higher layer names in its place.
-var served = []string{"gpu.memory_share", "model.expert_tile_hidden", "model.expert_tile_ffn", "model.expert_scale_copies"}
+var served = []string{memoryShare, "model.expert_tile_hidden", "model.expert_tile_ffn", "model.expert_scale_copies"}
 
 // bases are the sections that may start from a preset or a file.
 var bases = []base{

@@ -104,10 +104,11 @@ func (c *Config) GPUBase() (preset string, changed []string) {
 	return c.GPU.Preset, changed
 }
 
-// changedIn returns the keys of a section, without its name, that differ from another configuration's.
+// changedIn returns the keys of a section, without its name, that differ from another configuration's. The share of its memory that a server
+// takes makes no other GPU.
 func (c *Config) changedIn(section string, from *Config) (changed []string) {
 	for _, k := range keys.Changed(from, c) {
-		if key, ours := strings.CutPrefix(k.Name, section+"."); ours {
+		if key, ours := strings.CutPrefix(k.Name, section+"."); ours && k.Name != memoryShare {
 			changed = append(changed, key)
 		}
 	}

@@ -118,7 +118,7 @@ func TestModelTitles(t *testing.T) {
 			t.Errorf("%s: but for layers %s", sets, got)
 		}
 	}
-	c, err := Load(Options{Sets: []string{"gpu.preset=a100-paper", "gpu.memory_capacity=1TiB"}})
+	c, err := Load(Options{Sets: []string{"gpu.preset=a100-paper", "gpu.memory_capacity=1TiB", "gpu.memory_share=0.5"}}) // the share is the server's
 	if err != nil {
 		t.Fatal(err)
 	}

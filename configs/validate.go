@@ -46,7 +46,7 @@ func (c *Config) Check(k *input.Check) {
 			n++
 		}
 	}
-	k.That(c.GPU.MemoryShare > 0, "gpu.memory_share", c.GPU.MemoryShare, "more than 0, at most 1")
+	k.That(c.GPU.MemoryShare > 0, memoryShare, c.GPU.MemoryShare, "more than 0, at most 1")
 	if k.OK() {
 		c.checkReplicas(k)
 		c.checkDies(k)
@@ -77,16 +77,17 @@ func (c *Config) CheckWeights(k *input.Check, share float64, key string) {
 	var value any = c.GPU.MemoryCapacity
 	expected := "room for the weights of %s: %.1f GiB on %s = %d GPUs, which hold %.1f GiB without %s"
 	args := []any{c.Model.Name, gib(c.Model.WeightBytes()), input.Key("model.tensor_parallel"), gpus, gib(free), input.Key("gpu.memory_reserve")}
+	served := c.GPU.MemoryShare < 1
 	switch {
 	case share < 1:
 		value = share
-		if c.GPU.MemoryShare < 1 {
-			expected, args = expected+", at %s = %v", append(args, input.Key("gpu.memory_share"), c.GPU.MemoryShare)
-		}
-	case c.GPU.MemoryShare < 1:
-		key, value = "gpu.memory_share", c.GPU.MemoryShare
+	case served && float64(c.Model.WeightBytes()) <= float64(free)/c.GPU.MemoryShare: // all of the memory would do
+		key, value, served = memoryShare, c.GPU.MemoryShare, false
 	default:
 		key = "gpu.memory_capacity"
+	}
+	if served {
+		expected, args = expected+", at %s = %v", append(args, input.Key(memoryShare), c.GPU.MemoryShare)
 	}
 	k.That(c.Model.WeightBytes() <= free, key, value, expected, args...)
 }

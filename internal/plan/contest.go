@@ -21,6 +21,7 @@ type Contest struct {
 	search     *Search
 	options    configs.Options
 	axes       []axis
+	share      []string // the setting of the GPUs' memory, unless it is given
 	trace      *traces.Trace
 	n          int             // its requests
 	users      bool            // nodes are offered a number of users; else requests come at a rate

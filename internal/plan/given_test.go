@@ -50,10 +50,10 @@ func TestGiven(t *testing.T) {
 		}
 	}
 	// Whoever chooses a variant chooses its admission.
-	if got := WithAdmission(configs.Options{Sets: []string{"run.variant=x"}}).Sets; !slices.Equal(got, []string{"run.variant=x"}) {
+	if got := AsServer(configs.Options{Sets: []string{"run.variant=x"}}).Sets; !slices.Equal(got, []string{"gpu.memory_share=0.9", "run.variant=x"}) {
 		t.Errorf("a variant has %v", got)
 	}
-	if got := WithAdmission(configs.Options{Flags: []configs.Flag{{Key: admission}}}).Sets; !slices.Equal(got, []string{"memory.history=0"}) {
+	if got := AsServer(configs.Options{Flags: []configs.Flag{{Key: admission}}}).Sets; !slices.Equal(got, []string{"gpu.memory_share=0.9", "memory.history=0"}) {
 		t.Errorf("a flag for admission has %v", got)
 	}
 }

@@ -52,9 +52,21 @@ const (
 // asServers is the admission of servers, which do not know how long an answer will be: what fits now is admitted, and may have to leave.
 var asServers = []string{admission + "=current", history + "=0"}
 
-// WithAdmission returns options with the admission of servers, where nobody has chosen another. A variant that is named chooses.
-func WithAdmission(o configs.Options) configs.Options {
-	var sets []string
+// memoryShare is what servers take of a GPU's memory: vLLM's default gpu_memory_utilization, and about SGLang's and TensorRT-LLM's.
+const memoryShare = "gpu.memory_share=0.9"
+
+// shareOf returns the setting of the share of memory of servers, where nobody has chosen another.
+func shareOf(o configs.Options) []string {
+	if key, _, _ := strings.Cut(memoryShare, "="); Given(o, key) {
+		return nil
+	}
+	return []string{memoryShare}
+}
+
+// AsServer returns options with the share of memory and the admission of servers, where nobody has chosen others. A variant that is named
+// chooses the admission.
+func AsServer(o configs.Options) configs.Options {
+	sets := shareOf(o)
 	for _, set := range asServers {
 		if key, _, _ := strings.Cut(set, "="); !Given(o, key) && !Given(o, "run.variant") {
 			sets = append(sets, set)

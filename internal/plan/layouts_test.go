@@ -25,10 +25,10 @@ func TestLayouts(t *testing.T) {
 	const heads, columns = "model.attention_parallel=tensor", "model.expert_parallel=false"
 	found, plain := best(), best(heads, columns)
 	t.Log(found.Highest, plain.Highest, found.Sets)
-	if found.Highest < 1.1*plain.Highest || len(plain.Sets) > 0 || len(found.Sets) != 2 || slices.Contains(found.Sets, heads) || slices.Contains(found.Sets, columns) {
+	if found.Highest < 1.1*plain.Highest || len(plain.Sets) > 0 || len(found.Sets) != 3 || found.Sets[2] != "gpu.memory_share=0.9" || slices.Contains(found.Sets, heads) || slices.Contains(found.Sets, columns) {
 		t.Errorf("%v: %.4g requests/s, and %.4g with heads and columns over the GPUs", found.Sets, found.Highest, plain.Highest)
 	}
-	if want := "--tensor-parallel-size 1 --max-num-batched-tokens 512 --max-num-seqs 128 --kv-cache-dtype auto --data-parallel-size 8 --enable-expert-parallel"; !strings.HasPrefix(found.VLLM, want) {
+	if want := "--tensor-parallel-size 1 --max-num-batched-tokens 512 --max-num-seqs 128 --gpu-memory-utilization 0.9 --kv-cache-dtype auto --data-parallel-size 8 --enable-expert-parallel"; !strings.HasPrefix(found.VLLM, want) {
 		t.Error(found.VLLM)
 	}
 	if slices.ContainsFunc(found.Notes, func(note string) bool { return strings.Contains(note, "a server of vLLM by itself") }) {

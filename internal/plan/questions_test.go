@@ -68,7 +68,7 @@ func question(t testing.TB, number int) (configs.Options, *traces.Trace, string)
 // brute searches every point of the grid of a question. A point runs once, just above the best so far, and is searched where it holds that.
 func brute(t *testing.T, number int) truth {
 	o, trace, name := question(t, number)
-	cfg, err := AsGiven(WithAdmission(o))
+	cfg, err := AsGiven(AsServer(o))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +148,7 @@ const sampled = 6
 // each returns the requests that a search of one point of a question's grid simulates, in the mean of some.
 func each(t *testing.T, number int) int64 {
 	o, trace, _ := question(t, number)
-	cfg, err := AsGiven(WithAdmission(o))
+	cfg, err := AsGiven(AsServer(o))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,7 +238,7 @@ const unseen = 1000
 
 func (x *truth) ask(t *testing.T) {
 	o, trace, _ := question(t, x.Question)
-	cfg, err := AsGiven(WithAdmission(o))
+	cfg, err := AsGiven(AsServer(o))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -134,6 +134,7 @@ func vllm(c *configs.Config) string {
 	if n := c.Batching.MaxNumSeqs; n > 0 {
 		text += fmt.Sprintf(" --max-num-seqs %d", (n+each-1)/each)
 	}
+	text += fmt.Sprintf(" --gpu-memory-utilization %v", c.GPU.MemoryShare)
 	format := "auto"
 	if strings.HasPrefix(string(m.KVFormat), "fp8") {
 		format = "fp8"

@@ -122,7 +122,7 @@ func TestDescribe(t *testing.T) {
 		vllm                      string
 	}{
 		{[]string{"run.system=gpu-only", "node.gpus=4", "model.tensor_parallel=2", "node.memory_capacity=512GiB", "batching.max_num_seqs=64", "batching.max_num_batched_tokens=1024", "gpu_only.policy=chunked-prefill"},
-			2, 2, 4, 512, 256, "--tensor-parallel-size 2 --max-num-batched-tokens 1024 --max-num-seqs 64 --kv-cache-dtype auto --data-parallel-size 2 --no-enable-prefix-caching"},
+			2, 2, 4, 512, 256, "--tensor-parallel-size 2 --max-num-batched-tokens 1024 --max-num-seqs 64 --gpu-memory-utilization 1 --kv-cache-dtype auto --data-parallel-size 2 --no-enable-prefix-caching"},
 		{[]string{"run.system=l3", "node.gpus=4", "model.tensor_parallel=4", "node.ranksets=2"}, 4, 1, 2, 2048, 2048, ""},
 		{[]string{"run.system=hbm-pim", "node.gpus=4", "model.tensor_parallel=1"}, 1, 4, 4, 2048, 256, ""},
 	} {

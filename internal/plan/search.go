@@ -42,7 +42,7 @@ func (s *Search) Contest(o configs.Options, cfg *configs.Config, trace *traces.T
 	case cfg.Arrivals.Scale != 1:
 		return nil, &input.Error{Key: "arrivals.scale", Value: fmt.Sprint(cfg.Arrivals.Scale), Expected: "1: the search sets the rate"}
 	}
-	c := &Contest{search: s, options: WithAdmission(o), trace: trace, n: len(trace.Requests), users: usersOf(cfg) > 0, asked: cfg.Arrivals.RatePerS, seen: map[string]*entrant{}}
+	c := &Contest{search: s, options: AsServer(o), share: shareOf(o), trace: trace, n: len(trace.Requests), users: usersOf(cfg) > 0, asked: cfg.Arrivals.RatePerS, seen: map[string]*entrant{}}
 	if c.users {
 		c.asked = float64(cfg.Arrivals.Users)
 	}
@@ -153,6 +153,9 @@ func (c *Contest) Decide(ctx context.Context) (*Row, error) {
 	}
 	c.likely(e, row)
 	row.Sets = append([]string{}, settings(c.axes, best.Point)...)
+	if len(c.axes) > 0 {
+		row.Sets = append(row.Sets, c.share...)
+	}
 	row.describe(e.judge)
 	row.Binds = c.binds(row, best.Point)
 	c.seen = nil // other contests need the memory

@@ -97,10 +97,10 @@ func TestGrid(t *testing.T) {
 	if got := divisors(12); !slices.Equal(got, []string{"12", "6", "4", "3", "2", "1"}) {
 		t.Errorf("%v", got)
 	}
-	if got := WithAdmission(configs.Options{}).Sets; !slices.Equal(got, asServers) {
+	if got := AsServer(configs.Options{}).Sets; !slices.Equal(got, append([]string{"gpu.memory_share=0.9"}, asServers...)) {
 		t.Errorf("%v", got)
 	}
-	if got := WithAdmission(configs.Options{Sets: []string{"memory.admission=final"}}).Sets; !slices.Equal(got, []string{"memory.history=0", "memory.admission=final"}) {
+	if got := AsServer(configs.Options{Sets: []string{"memory.admission=final"}}).Sets; !slices.Equal(got, []string{"gpu.memory_share=0.9", "memory.history=0", "memory.admission=final"}) {
 		t.Errorf("%v", got)
 	}
 }
