@@ -1,6 +1,7 @@
 package dram
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -66,6 +67,34 @@ func TestOccupancyByHand(t *testing.T) {
 	equal(got, want...)
 	if len(want) != 8 {
 		t.Errorf("%d groups", len(want))
+	}
+}
+
+// TestRefreshOfAChannel: a refresh of a whole channel takes each of its ranks, whichever rank it names, and in a device of two pseudo-channels the ranks of one.
+func TestRefreshOfAChannel(t *testing.T) {
+	for pseudo, ranks := range map[int][]int{1: {0, 1, 2, 3}, 2: {2, 3}} {
+		table, err := ReadStandard("t", strings.NewReader(fmt.Sprintf("standard = 'mine'\nbase = 'ddr4'\npseudo_channels = %d\ncommands = ['REF | command | 1 | pseudo-channel | closed | any']", pseudo)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := table.Part("mine-3200-8gb-x8")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []Busy
+		NewOccupancy(s, 4, func(b Busy) {
+			if b.Part != OnCommandBus {
+				got = append(got, b)
+			}
+		}).Command(300, REF, Address{Rank: 3, BankGroup: -1, Bank: -1})
+		if len(got) != len(ranks) {
+			t.Fatalf("%d pseudo-channels: %+v", pseudo, got)
+		}
+		for i, rank := range ranks {
+			if want := (Busy{OnRank, rank, 300, 300 + int64(s.TRFC), REF, Address{Rank: 3, BankGroup: -1, Bank: -1}}); got[i] != want {
+				t.Errorf("%d pseudo-channels: %+v, want %+v", pseudo, got[i], want)
+			}
+		}
 	}
 }
 

@@ -103,6 +103,26 @@ func TestEnergyOfAllBanks(t *testing.T) {
 	}
 }
 
+// TestTextOfIDD0: what IDD0 is below, and which numbers say so: that of an open bank for 3 of 4 clocks and of closed ones for the last.
+func TestTextOfIDD0(t *testing.T) {
+	spec, err := LookupSpec("ddr4-3200-8gb-x8")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := *spec
+	s.TRAS, s.TRC = 54, 72
+	s.Power = PowerSpec{VDD: 1.2, BankShare: 0.5, IDD0: 12, IDD2N: 10, IDD3N: 20, IDD4R: 40, IDD4W: 50, IDD5B: 60, IDD2P: 8, IDD3P: 15, IDD6: 5}
+	// With one open bank of 16 it draws 15 mA and a sixteenth of 5; (15.3125 · 54 + 10 · 18) / 72 = 13.98.
+	want := "power.IDD0 = 12: expected at least 13.98: what standby draws with a bank open for tRAS = 54 of tRC = 72, or a power.bank_share above 0.5"
+	if errs := input.Faults(&s); len(errs) != 1 || errs[0].Error() != want {
+		t.Errorf("got  %v\nwant %s", errs, want)
+	}
+	s.Power.IDD0 = 14
+	if errs := input.Faults(&s); len(errs) > 0 {
+		t.Error(errs)
+	}
+}
+
 // TestRulesOfCurrents: each current lies between those of the states below and above it, the bounds among them.
 func TestRulesOfCurrents(t *testing.T) {
 	// A rank that draws 10 mA with its rows closed, 20 with one open, and less in power-down.

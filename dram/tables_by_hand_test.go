@@ -57,6 +57,8 @@ func TestTablesByHand(t *testing.T) {
 		{head + "rules = ['x | other rank | RD | WR | 3 | 2']", "3: rules = 2: expected a window of 1 to 1024 commands of a rank, a pseudo-channel or the channel"},
 		{head + "rules = ['x | rank | RD | WR | 1/0']", " timings: expected a value for each name in the rule x, 1/0: division by 0, in the part mine-4800-16gb-x4"},
 		{head + "rules = ['x | rank | RD | WR | 0.5']", " timings: expected a value for each name in the rule x, 0.5: 0.5 gives 0.5: expected a whole number, in the part mine-4800-16gb-x4"},
+		{head + "rules = ['x | rank | RD | WR | 1/0', 'y | rank | RD | WR | tNone']", " timings: expected a value for each name in the rule x, 1/0: division by 0, in the part mine-4800-16gb-x4"}, // the first counts
+		{head + "rules = ['x | rank | RD | WR | 3', 'y | rank | RD | WR | tNone']\nactivations = '1/0 | 0'", " timings: expected a value for each name in the rule y, tNone: no value of tNone, in the part mine-4800-16gb-x4"},
 		{head + "rules = ['x | rank | RD | WR | tNone']", " timings: expected a value for each name in the rule x, tNone: no value of tNone, in the part mine-4800-16gb-x4"},
 		{head + "commands = ['RD | command | 17 | bank | open | any']", "3: commands = 17: expected the steps that the command takes, 1 to 16"},
 		{head + "commands = ['RD | command | 16 | bank | open | any']", ""},

@@ -67,7 +67,7 @@ func TestQuantised(t *testing.T) {
 func TestQuantisedRefuses(t *testing.T) {
 	const shape = `"model_type": "llama", "hidden_size": 64, "intermediate_size": 100, "num_hidden_layers": 4, "num_attention_heads": 4, "vocab_size": 10`
 	for _, quant := range []string{
-		`{"quant_method": "gptq", "bits": 4, "dynamic": {"+:.*down_proj": {"bits": 8}}}`, `{"quant_method": "gptq", "bits": 4, "modules_in_block_to_quantize": [["strange"]]}`,
+		`{"quant_method": "gptq", "bits": 4, "dynamic": {"+:.*down_proj": {"bits": 8}}}`, `{"quant_method": "gptq", "bits": 4, "modules_in_block_to_quantize": [["strange"]]}`, `{"quant_method": "gptq", "bits": 4, "modules_in_block_to_quantize": [["mlp.gate_proj"], ["strange"]]}`,
 		`{}`, `7`, `{"quant_method": "bitsandbytes"}`, `{"quant_method": "gptq", "bits": 3}`, `{"quant_method": "modelopt", "quant_algo": "MIXED_PRECISION"}`,
 		`{"quant_method": "compressed-tensors", "ignore": ["re:(?=self_attn)"], "config_groups": {"g": {"targets": ["Linear"], "weights": {"num_bits": 8}}}}`,
 		`{"quant_method": "fp8", "modules_to_not_convert": ["layers.0", "layers.1", "layers.2", "layers.3"]}`, `{"quant_method": "fp8", "modules_to_not_convert": ["unheard_of"]}`,

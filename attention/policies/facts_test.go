@@ -46,6 +46,33 @@ func TestFactsOfPolicies(t *testing.T) {
 			t.Errorf("%s:\ngot  %s\nwant %s", p.Name, got, want[p.Name])
 		}
 	}
+	texts := map[string][3]string{ // what it attends to, stores and moves
+		"dense": {"everything",
+			"keys and values of all tokens", "queries, new keys and values, results, where these are not on the GPUs"},
+		"window": {"everything: a sink and a window on the GPUs, the rest elsewhere; merged by log-sum-exp",
+			"the window on the GPUs, all older tokens elsewhere", "queries down, results and log-sum-exps up; blocks that leave the window, in the background"},
+		"streaming": {"the first tokens and the newest",
+			"keys and values of these", "nothing"},
+		"h2o": {"the newest tokens and those that collected the most attention; the others are dropped for good",
+			"keys and values of these, a sum a token and query head", "nothing"},
+		"quest": {"the pages with the highest bounds on their scores, and the newest",
+			"keys and values of all tokens, a smallest and a largest key a page", "nothing"},
+		"lserve": {"streaming heads: a sink and a window; the others: the best pages, by bounds of their parts, a list for several steps",
+			"of streaming heads a sink and a window, of the others all and bounds", "nothing"},
+		"duo": {"streaming heads: a sink and a window; the others: everything",
+			"of streaming heads a sink and a window, of the others all", "nothing"},
+		"hgca": {"a window on the GPUs, and elsewhere older tokens whose average weight is high; merged by log-sum-exp",
+			"the window on the GPUs; copies of salient tokens, and with keep_all all older ones, elsewhere", "queries down, results and log-sum-exps up; blocks that leave the window, in the background"},
+		"csattention": {"the tokens that tables of the query's nearest centroids find, and the newest",
+			"keys and values of all tokens, tables of about three times as much", "nothing with mode \"gpu\"; selected keys and values up with \"host\""},
+		"dsa": {"the tokens with the highest scores of the model's own indexer; everything in layers without one",
+			"keys and values of all tokens, an index key a token in layers that have an indexer", "the choice, where keys and values are not on the GPUs"},
+	}
+	for _, p := range builtin {
+		if got := [3]string{p.About.Attends, p.About.Stores, p.About.Moves}; got != texts[p.Name] {
+			t.Errorf("%q: {%q,\n%q, %q},", p.Name, got[0], got[1], got[2])
+		}
+	}
 	if len(builtin) != len(want) {
 		t.Errorf("%d policies", len(builtin))
 	}

@@ -37,6 +37,9 @@ func TestRecorderByHand(t *testing.T) {
 	if want := (ProfileModel{"toy", 2, 4, 2, 8}); p.Model != want {
 		t.Errorf("%+v, want %+v", p.Model, want)
 	}
+	if p.Policy.Name != "pages" || p.Policy.Profile != "" {
+		t.Errorf("policy %q, profile %q", p.Policy.Name, p.Policy.Profile)
+	}
 	if k := Section[paging](&p.Policy); k.Page != 8 || k.TopKLatency != 5 { // its cost is not measured
 		t.Errorf("%+v", k)
 	}

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -33,6 +34,17 @@ func TestFilesByKey(t *testing.T) {
 	_, err := readFile("policy.gates", path, "a line of numbers for each layer", parseGates)
 	if err == nil || !strings.HasPrefix(err.Error(), "policy.gates = "+strconv.Quote(path)+": ") {
 		t.Errorf("no file: %v", err)
+	}
+	if !strings.HasSuffix(err.Error(), "; expected a line of numbers for each layer") {
+		t.Errorf("no file: %v", err)
+	}
+	// Of a file that can be read, what is expected stands where it is wrong.
+	path = filepath.Join(t.TempDir(), "gates")
+	if err := os.WriteFile(path, []byte("0.5 2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := readFile("policy.gates", path, "a line of numbers for each layer", parseGates); err == nil || !strings.HasSuffix(err.Error(), ":1: 2: expected a gate, a number from 0 to 1") {
+		t.Errorf("a wrong gate: %v", err)
 	}
 	if f, err := readFile("policy.gates", "", "", parseGates); f != nil || err != nil {
 		t.Errorf("no key: %v, %v", f, err)

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"cmp"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -71,9 +72,31 @@ func TestBoundBy(t *testing.T) {
 		if len(r.Bounds) == 0 || r.BusUtilization >= 0.9 || r.Bounds[0].Rule != c.rule || r.Bounds[0].Meaning != c.meaning || !strings.Contains(text.String(), "bound by\t"+c.rule) {
 			t.Errorf("%s: %.1f%% busy, bound by %+v, want %s", c.name, 100*r.BusUtilization, r.Bounds, c.rule)
 		}
+		if a := r.Advice; a != nil && !strings.Contains(text.String(), fmt.Sprintf("avoided by\t%s\t%.3f in place of %.3f GB/s, the first %d requests\n", c.avoided, a.GBPerS, a.Before, a.Requests)) {
+			t.Errorf("%s: %+v is written as\n%s", c.name, a, text.String())
+		}
 		if a := r.Advice; (a != nil) != (c.avoided != "") || a != nil && (a.Set != c.avoided || a.GBPerS < 1.05*a.Before || a.Requests != min(len(c.requests), 20_000) || a.Requests == len(c.requests) && a.Before != r.GBPerS) {
 			t.Errorf("%s: avoided by %+v, want %s", c.name, a, c.avoided)
 		}
+	}
+}
+
+// TestAdviceSkipsWhatIsInvalid: a write buffer below drain_idle is no set-up, and the setting after it is tried.
+func TestAdviceSkipsWhatIsInvalid(t *testing.T) {
+	s := setup(t, "default")
+	s.Ranks = 1
+	for key, value := range map[string]string{"write_buffer": "200", "drain_idle": "150"} {
+		if err := s.Set(key, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list := s.settings(writesFirst)
+	if len(list) != 2 || !strings.HasPrefix(list[0], "write_buffer=128 ") {
+		t.Fatal(list)
+	}
+	a, err := s.Advise(t.Context(), &Report{Bounds: []boundReport{{Wait: Wait{cause: writesFirst}}}}, streamOf(2000, 64))
+	if err != nil || a == nil || a.Set != list[1] || a.Requests != 2000 {
+		t.Errorf("%+v, %v", a, err)
 	}
 }
 
