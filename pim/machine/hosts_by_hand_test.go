@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -28,6 +29,91 @@ func TestHostStreamByHand(t *testing.T) {
 		}
 		if one, all := h.RowClocks(&g, pim.Key, 0, 16), h.RowBackClocks(&g, pim.Key); one <= 112 || all < 128*16*4 {
 			t.Errorf("a chunk takes %d clocks, a row read back %d", one, all)
+		}
+	}
+}
+
+// TestRowsReadBack: a row is read back when its banks are closed and the last beat is on the host's side, whichever is later.
+func TestRowsReadBack(t *testing.T) {
+	for cl, beatIsLast := range map[int]bool{22: false, 60: true} {
+		d := *parts.DDR4(t)
+		d.CL = cl
+		g, err := pim.NewGeometry(&d, pim.HeadShape{HeadDim: 128, Queries: 1, ElementBits: 16})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := NewHostStream(&d)
+		var read, closed int64
+		h.Observe = func(clock int64, in *Instruction) {
+			switch in.Command {
+			case dram.RD:
+				read = clock + int64(cl) + 4
+			case dram.PREA:
+				closed = clock + int64(d.TRP)
+			}
+		}
+		x, err := pim.NewExchange(16, &d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := h.RowBackClocks(&g, pim.Key)
+		if read += int64(x.Delay()); got != max(read, closed) || (read > closed) != beatIsLast {
+			t.Errorf("CL %d: %d clocks; the last beat is there at %d, the banks are closed at %d", cl, got, read, closed)
+		}
+	}
+}
+
+// TestRefreshesBetweenRows: two REFs may wait, and one falls due in nine tenths of a row. After one row one is owed, and the last row adds one: none is paid. Of two
+// tokens' rows each four rows are moved; before the third two are owed, and both are paid, as two more fall due until the end.
+func TestRefreshesBetweenRows(t *testing.T) {
+	d := parts.DDR4(t)
+	g, err := pim.NewGeometry(d, pim.HeadShape{HeadDim: 128, Queries: 1, ElementBits: 16})
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := NewHostStream(d).RowClocks(&g, pim.Key, 0, g.RowTokens)
+	if span := hostRowSpan(&g, d); span < row || float64(span) > 1.1*float64(row) {
+		t.Fatalf("a row of %d clocks has a bound of %d", row, span)
+	}
+	for rows, want := range map[int][]int{1: {0, 0}, 2: {0, 0, 2}} {
+		h := NewHostStream(d)
+		*h.Refresh = refreshManager{On: true, interval: row * 9 / 10, limit: 2}
+		var refreshes []int
+		paid, opens := 0, true
+		h.Observe = func(_ int64, in *Instruction) {
+			switch in.Command {
+			case dram.REF:
+				paid++
+			case dram.ACT:
+				if opens {
+					refreshes, paid, opens = append(refreshes, paid), 0, false
+				}
+			case dram.PREA:
+				opens = true
+			}
+		}
+		h.Move(&Transfer{Geometry: g, Tokens: rows * g.RowTokens})
+		if len(refreshes) != 2*rows || paid != 0 || !slices.Equal(refreshes[:len(want)], want) {
+			t.Errorf("%d rows: %v REFs before them, %d after, want %v", 2*rows, refreshes, paid, want)
+		}
+	}
+}
+
+// TestSpansOfUnequalWidths: what keys of 16 bursts and values of 4 bound, or of the other widths, is the wider of both: a chunk of 16 columns of 8 clocks.
+func TestSpansOfUnequalWidths(t *testing.T) {
+	d := parts.DDR4(t)
+	for _, shape := range []pim.HeadShape{{HeadDim: 512, ValueDim: 128, Queries: 1, ElementBits: 16}, {HeadDim: 128, ValueDim: 512, Queries: 1, ElementBits: 16}} {
+		p, err := NewProgram(pim.Default(), d, shape, []Head{{Context: 100}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := &p.Geometry
+		chunks := int64(p.VisitTokens / g.ChunkTokens)
+		if want := chunks*16*8*9/8 + int64(d.TRP+d.TRCD+d.TRTP) + p.activateSpan; p.rowSpan != want || max(g.KeyBursts, g.ValueBursts) != 16 {
+			t.Errorf("%+v: a row of %d chunks, %d clocks, want %d", shape, chunks, p.rowSpan, want)
+		}
+		if least := 3*g.Banks + 8*16 + 16; p.stepSize < least {
+			t.Errorf("%+v: a step of %d instructions, want %d at least", shape, p.stepSize, least)
 		}
 	}
 }

@@ -205,9 +205,14 @@ func TestAppendsWriteWhereTheyBelong(t *testing.T) {
 
 // TestScoresAlone: a head whose scores alone are asked for ends when the last of them is out of the rank, or its banks are closed.
 func TestScoresAlone(t *testing.T) {
-	for unit, op := range map[string]Operation{pim.BankUnits: OpReadPartials, pim.RankLevelUnit: OpReadKey} {
-		spec, d := pim.Default(), parts.DDR4(t)
-		spec.ProcessingUnit = unit
+	for _, c := range []struct {
+		unit string
+		op   Operation
+		cl   int // with the longer the last beat comes after the banks have closed
+	}{{pim.BankUnits, OpReadPartials, 22}, {pim.RankLevelUnit, OpReadKey, 22}, {pim.BankUnits, OpReadPartials, 60}, {pim.RankLevelUnit, OpReadKey, 60}} {
+		unit, op, spec, part := c.unit, c.op, pim.Default(), *parts.DDR4(t)
+		d := &part
+		spec.ProcessingUnit, d.CL = unit, c.cl
 		b, err := NewRunner(spec, d, fp16Head)
 		if err != nil {
 			t.Fatal(err)
