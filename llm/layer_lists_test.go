@@ -7,7 +7,7 @@ func TestLayersOfGPTNeo(t *testing.T) {
 	for types, want := range map[string]string{
 		`"attention_types": [[["global"], 2], [["local", "global"], 1], [["local"], 1]]`:                             "GGLGL",
 		`"attention_types": [[["local"], 1], [["global"], 4]]`:                                                       "LGGGG",
-		`"attention_layers": ["global", "local", "local", "global", "global"]`:                                       "GLLGG",
+		`"attention_layers": ["global", "local", "local", "global", "global"]`:                                       "GLLG",
 		`"attention_layers": ["local", "global", "global", "global", "global"], "attention_types": [[["local"], 5]]`: "LGGGG",
 	} {
 		m, err := FromHuggingFace([]byte(`{"model_type": "gpt_neo", "hidden_size": 64, "num_layers": 5, "num_heads": 4, "vocab_size": 9, "max_position_embeddings": 9, "window_size": 6, ` + types + `}`))
