@@ -50,6 +50,9 @@ func TestRowsByHand(t *testing.T) {
 	if err := WriteRows(&text, BankGroup, "a part", []Row{other, {Commands: map[string]int64{"ACT": 4, "RD": 2}}}); err != nil {
 		t.Fatal(err)
 	}
+	if want := "\n        5      6       7  8.12    9.50  12.2  13.0    0  11\n"; !strings.Contains(text.String(), want) {
+		t.Errorf("columns two blanks apart:\n%s\nwant%s", text.String(), want)
+	}
 	lines := strings.Split(text.String(), "\n")
 	for i := range lines {
 		lines[i] = strings.Join(strings.Fields(lines[i]), " ")
