@@ -1,0 +1,108 @@
+package hostkv
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/l3sim/l3sim/pcie"
+	"github.com/l3sim/l3sim/units"
+)
+
+// TestAloneByHand: a sample of each fetch, of each fetch beside a product, and of each iteration in the order of kernels that has its base, in this order. Iterations add a
+// fourth of 2 ms a layer; where rows are fetched the error counts against a tenth of the base's layer.
+func TestAloneByHand(t *testing.T) {
+	m := &Measured{
+		Fetches: []Fetch{{US: 1}, {US: 2}}, Beside: []Beside{{Fetch: Fetch{US: 3}}, {Fetch: Fetch{US: 4}}},
+		Iterations: []Row{
+			{Mode: None, Batch: 2, Context: 100, Layers: 4, MS: 8}, {Mode: Inline, Batch: 2, Context: 100, Layers: 4, Misses: 5, MS: 10}, {Mode: Inline, Batch: 2, Context: 100, Layers: 4, MS: 9},
+			{Mode: Two8, Batch: 2, Context: 100, Layers: 4, Misses: 5, MS: 11}, {Mode: Inline, Batch: 4, Context: 100, Layers: 4, Misses: 5, MS: 10}, // no base
+		},
+	}
+	want := [][2]float64{{1, 0}, {2, 0}, {3, 0}, {4, 0}, {500, 200}, {250, 0}}
+	var got [][2]float64
+	for _, s := range m.alone() {
+		got = append(got, [2]float64{s.measured, s.least})
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// TestPlantedFetches: of times that other parameters predict the fit finds parameters that predict these times.
+func TestPlantedFetches(t *testing.T) {
+	planted := pcie.MeasuredGather()
+	planted.Start, planted.Share = 2*planted.Start, planted.Share*0.7
+	var samples []sample
+	for _, n := range []int64{1, 10, 100, 1000, 10_000, 100_000} {
+		for _, bytes := range []units.Bytes{256, 4096} {
+			rows := pcie.Rows{Count: n, Bytes: bytes, Region: 64 << 30, Grid: pcie.Grid{Blocks: 132, Threads: 512}}
+			samples = append(samples, sample{measured: planted.Time(&rows, link(), 1).Microseconds(), of: func(g *pcie.Gather) float64 { return g.Time(&rows, link(), 1).Microseconds() }})
+		}
+	}
+	start := pcie.MeasuredGather()
+	if loss(&start, samples) < 0.1 || loss(&planted, samples) != 0 {
+		t.Fatalf("the shipped parameters are off by %v, the planted ones by %v", loss(&start, samples), loss(&planted, samples))
+	}
+	if g, err := fit(samples); err != nil || loss(&g, samples) > 0.01 {
+		t.Errorf("%+v is off by %v, %v", g, loss(&g, samples), err)
+	}
+}
+
+// TestFilesOfAMachine: each of the three files is read, and an error of each is returned.
+func TestFilesOfAMachine(t *testing.T) {
+	good := map[string]string{
+		"fetch.csv":  strings.Join(fetchColumns, ",") + "\n3,uniform,256,10,20,64,1.5\n",
+		"beside.csv": strings.Join(besideColumns, ",") + "\n256,10,20,64,30,1,2,3,4\n",
+		"hostkv.csv": strings.Join(Columns, ",") + "\nnone,8,100,0,16,1,0\n",
+	}
+	read := func(files map[string]string) (Measured, error) {
+		dir := t.TempDir()
+		for name, text := range files {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return ReadAll(dir)
+	}
+	m, err := read(good)
+	rows := pcie.Rows{Count: 10, Bytes: 256, Region: 3 << 30, Grid: pcie.Grid{Blocks: 20, Threads: 64}}
+	near := rows
+	near.Region = 32 * 32768 * 256
+	if err != nil || len(m.Fetches) != 1 || len(m.Beside) != 1 || len(m.Iterations) != 1 || m.Fetches[0] != (Fetch{rows, 1.5, 2, "3 GiB, uniform"}) ||
+		m.Beside[0] != (Beside{Fetch{near, 1, 2, ""}, 30, 2, 3, 4}) || m.Iterations[0] != (Row{None, 8, 100, 0, 16, 1, 0, 2}) {
+		t.Errorf("%+v, %v", m, err)
+	}
+	for name := range good {
+		bad := maps.Clone(good)
+		bad[name] = "x\n1\n"
+		if _, err := read(bad); err == nil || !strings.Contains(err.Error(), name+":1: columns = x: ") {
+			t.Errorf("a wrong %s: %v", name, err)
+		}
+		delete(bad, name)
+		if _, err := read(bad); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("no %s: %v", name, err)
+		}
+	}
+}
+
+// TestLimitsOfNumbers: both ends of what a column may hold.
+func TestLimitsOfNumbers(t *testing.T) {
+	for text, want := range map[string]string{
+		"1e-9": "", "9e-10": "a number of at least 1e-09", "999999999999": "", "1e12": "a number of at least 1e-09", "x": "a number of at least 1e-09",
+	} {
+		r := &record{columns: []string{"a", "b"}, fields: []string{"7", text}}
+		if x := r.number("b", 1e-9); (r.err == nil) != (want == "") || r.err != nil && !strings.HasSuffix(r.err.Error(), "b = "+text+": expected "+want) || want == "" && x == 7 {
+			t.Errorf("%s: %v, %v", text, x, r.err)
+		}
+	}
+	for text, want := range map[string]string{"3": "", "2": "a whole number of at least 3", "1073741824": "", "1073741825": "a whole number of at least 3"} {
+		r := &record{columns: []string{"a", "b"}, fields: []string{"7", text}}
+		if n := r.whole("b", 3); (r.err == nil) != (want == "") || r.err != nil && !strings.HasSuffix(r.err.Error(), "b = "+text+": expected "+want) || want == "" && n == 7 {
+			t.Errorf("%s: %v, %v", text, n, r.err)
+		}
+	}
+}
