@@ -289,11 +289,31 @@ func (r *Result) remarks(cfg *configs.Config, s *results.Summary) remarks {
 		all.note("%d prompts of up to %d tokens ran whole, as the GPUs have no room for keys and values of a cut one: all that decodes waits for them, TBT p99 %.4g s, at most %.4g s",
 			r.wholePrompts, r.longestWhole, s.TBT.P99/1e3, s.TBT.Max/1e3)
 	}
+	if text := promptsFirst(cfg, &s.TBT); text != "" {
+		all.notes = append(all.notes, text)
+	}
 	if cfg.Memory.UsesSpare() {
 		all.note("the GPUs' spare memory decodes %.1f%% of the tokens (memory.spare = %q)", 100*float64(r.spareTokens)/float64(max(1, r.tokens)), cfg.Memory.Spare)
 	}
 	all.notes = append(all.notes, s.SLO.Missed(&s.TTFT, &s.TBT, &s.TPOT, &s.E2E)...)
 	return all
+}
+
+// longGaps is how many times the median gap between tokens the longest one may be before a run says what makes it.
+const longGaps = 10
+
+// promptsFirst says that gaps between tokens come of a policy under which decoding waits for prompts; "" where there are none, or where they
+// come of something else.
+func promptsFirst(cfg *configs.Config, tbt *results.Latency) string {
+	key := Keys().Key(kinds.Of(cfg).Planning.Prefill)
+	if key == nil || tbt.Max <= longGaps*tbt.P50 || cfg.Arrivals.Kind == traces.ArrivalsAtOnce || cfg.Serving.Prefill == scheduler.PrefillElsewhere {
+		return ""
+	}
+	if policy := key.Get(cfg).String(); policy != kinds.PrefillFirst {
+		return ""
+	}
+	return fmt.Sprintf("decoding waits for new prompts (%s = %q), up to %.3g s; servers of today cut prompts into chunks (%q)",
+		key.Name, kinds.PrefillFirst, tbt.Max/1e3, kinds.ChunkedPrefill)
 }
 
 // extrapolationNote says which kernels lie beyond what the parameters of a GPU were fitted to, if they take 1% of the

@@ -120,6 +120,17 @@ func TestNotesOfModels(t *testing.T) {
 	if notes := strings.Join(all.notes, "\n"); !strings.Contains(notes, "spare memory decodes 25.0% of the tokens") || !strings.Contains(strings.Join(all.doubts, "\n"), "mine: odd times") {
 		t.Errorf("%+v", all)
 	}
+	// Gaps of more than ten times the median are named where decoding waits for prompts that come one by one.
+	const waits = "decoding waits for new prompts (gpu_only.policy = \"prefill-first\"), up to 0.51 s; servers of today cut prompts into chunks (\"chunked-prefill\")"
+	for sets, said := range map[string]bool{"arrivals.kind=poisson": true, "": false, "arrivals.kind=poisson gpu_only.policy=chunked-prefill": false, "arrivals.kind=poisson run.system=l3": false,
+		"arrivals.kind=poisson serving.prefill=elsewhere serving.prefill_bandwidth=1GB/s": false} {
+		cfg := nodeOf(t, append([]string{"run.system=gpu-only", "run.model=llama-3-8b"}, strings.Fields(sets)...)...).cfg
+		for longest, long := range map[float64]bool{510: true, 500: false} {
+			if text := promptsFirst(cfg, &results.Latency{P50: 50, Max: longest}); (text == waits) != (said && long) || text != "" && text != waits {
+				t.Errorf("%s, %g ms: %q", sets, longest, text)
+			}
+		}
+	}
 	r.extrapolated[0], r.extrapolated[1] = 0.06, 0.04
 	note, share := r.extrapolationNote("g")
 	if !strings.Contains(note, "beyond what g was measured at take 10.0% of the GPUs' time: ") || !near(share, 0.1) {
