@@ -248,6 +248,17 @@ func TestOffloadOnAnyNode(t *testing.T) {
 	}
 }
 
+// TestLastRequestOfAFullHost has a node whose host has room for 229 tokens of the 297 of its second request, which decodes there. When the
+// first has ended, the GPUs are empty and to stay saves time until the host is full.
+func TestLastRequestOfAFullHost(t *testing.T) {
+	_, helped, fit := anyNodes(t, anyNode, 305695)
+	requests := slices.Repeat(fit, 2)
+	requests[1].Arrival = 375 * units.Millisecond
+	if r := serve(t, helped, requests); r.tokens != int64(2*requests[0].Output) {
+		t.Errorf("%d tokens of two requests of %d", r.tokens, requests[0].Output)
+	}
+}
+
 // tenthSlower is an engine whose iterations take a tenth longer.
 type tenthSlower struct{ kinds.Engine }
 

@@ -122,6 +122,9 @@ func (o *Former) Form(s *forming.State) {
 	} else if !o.promptsFirst() {
 		o.step()
 		o.help()
+		if b.Empty() { // the last request has lost its memory in this step, and begins anew
+			o.promptsFirst()
+		}
 	}
 	o.counts = !b.Empty() && (len(s.Host.Decoding)+len(s.Host.SwapIns) > 0 || o.swaps.leaving > 0)
 }

@@ -10,7 +10,7 @@ import (
 // but wait for its keys and values, for longer than its steps would be faster there.
 func (o *Former) stays(h *forming.Hosted, tokens int) bool {
 	s := o.s
-	if len(s.Decoding)+len(s.Host.SwapIns) > 0 || o.promptsFit(tokens) {
+	if len(s.Decoding)+len(s.Host.SwapIns) > 0 || o.promptsFit(tokens) || o.hostIsFull() {
 		return false
 	}
 	t, sub := &o.trial, &o.trial.batch.Sub[0]
@@ -39,6 +39,13 @@ func (o *Former) promptsFit(tokens int) bool {
 		return !s.Seated() && s.Ledger.FitsEmpty(memory.Prompted(both))
 	}
 	return true
+}
+
+// hostIsFull says that the host may have no room for the next tokens of its requests: one that stayed would lose its memory.
+func (o *Former) hostIsFull() bool {
+	s := o.s
+	next := len(s.Host.Decoding) * (1 + s.Speculation.Ahead())
+	return s.Grows() && len(s.HostLedger.Room(memory.Prompted(next), nil, 0, nil)) == 0
 }
 
 // stepsLeft estimates how many more steps a request of the host takes. One whose output is longer than expected is as likely to go

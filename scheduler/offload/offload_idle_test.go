@@ -98,3 +98,46 @@ func TestStaysForFewSteps(t *testing.T) {
 		t.Errorf("with idle GPUs it stays: %v; with others: %v", idle, s.o.stays(h, 15))
 	}
 }
+
+// TestNobodyStaysOnAFullHost: a request that would stay on the host moves up where the host has no room for the next token of each request
+// there. Known outputs have their room already.
+func TestNobodyStaysOnAFullHost(t *testing.T) {
+	for _, c := range []struct {
+		admission    scheduler.MemorySpec
+		hosted, room int
+		drafts       int
+		stays        bool
+	}{
+		{scheduler.MemorySpec{Admission: scheduler.AdmitCurrent, MaxTokens: 1000}, 1, 1, 0, true},
+		{scheduler.MemorySpec{Admission: scheduler.AdmitCurrent, MaxTokens: 1000}, 1, 0, 0, false},
+		{scheduler.MemorySpec{Admission: scheduler.AdmitCurrent, MaxTokens: 1000}, 2, 2, 0, true},
+		{scheduler.MemorySpec{Admission: scheduler.AdmitCurrent, MaxTokens: 1000}, 2, 1, 0, false},
+		{scheduler.MemorySpec{Admission: scheduler.AdmitCurrent, MaxTokens: 1000}, 1, 3, 2, true},
+		{scheduler.MemorySpec{Admission: scheduler.AdmitCurrent, MaxTokens: 1000}, 1, 2, 2, false},
+		{scheduler.MemorySpec{Admission: scheduler.AdmitFinal}, 1, 0, 0, true},
+	} {
+		s := emptyGPUs(30, lines{weights: 100, context: 1, host: 11, move: 4}, c.hosted, 6, c.admission)
+		s.o.s, s.Speculation = &s.State, scheduler.Speculation{Verified: c.drafts + 1}
+		if _, ok := s.HostLedger.Reserve(memory.Prompted(int(s.HostLedger.Capacity()-s.HostLedger.Used())-c.room), nil, 0, nil); !ok {
+			t.Fatal("no room")
+		}
+		if got := s.o.stays(&s.Host.Decoding[0], 15); got != c.stays {
+			t.Errorf("%+v: stays %v", c, got)
+		}
+	}
+}
+
+// TestLastOfAFullHostBeginsAnew: where the only request that runs loses the host's memory, its prompt is the same iteration's: there would be
+// no other one.
+func TestLastOfAFullHostBeginsAnew(t *testing.T) {
+	s := emptyGPUs(30, lines{weights: 100, context: 1, host: 11, move: 4}, 1, 6, scheduler.MemorySpec{Admission: scheduler.AdmitCurrent, MaxTokens: 1000})
+	s.Policy, s.Host.Decoding[0].Movable = scheduler.PolicyPrefillFirst, false
+	s.HostLedger.Reserve(memory.Prompted(int(s.HostLedger.Capacity()-s.HostLedger.Used())), nil, 0, nil)
+	s.HostLedger.Release(s.Holds[0])
+	s.Holds[0], _ = s.HostLedger.Reserve(memory.Prompted(10), nil, 0, nil) // for what it has, and not for its next token
+	s.Holds[0].Host = true
+	s.HostLedger.Reserve(memory.Prompted(int(s.HostLedger.Capacity()-s.HostLedger.Used())), nil, 0, nil)
+	if b := s.Next(); len(b.Sub[0].Prefill) != 1 || b.Sub[0].Prefill[0].Request != 0 || b.Sub[0].Prefill[0].Tokens != 11 || b.Sub[0].Prefill[0].Host {
+		t.Errorf("%+v", b)
+	}
+}
