@@ -60,7 +60,7 @@ func (s attAcc) product(c Cost, m, n, k, elementBits int) Cost {
 // the kernels that each limit binds. A group of query heads reads its keys and values once, which
 // the simulator does not have.
 func (s attAcc) block(e *Efficiency, rows, keys float64, h Heads) (compute, memory float64) {
-	sms, dim, scores := float64(s.SMs), h.ends()/2, float64(rows*keys)
+	sms, dim, scores := float64(s.SMs), float64(h.ends()/2), float64(rows*keys)
 	rate, bandwidth := e.Compute*s.peak(h.ElementBits)/sms, e.Memory*float64(s.MemoryBandwidth)/sms
 	kernel := func(times, flops, bytes float64) {
 		if computes, moves := flops/rate, bytes/bandwidth; computes > moves {

@@ -221,7 +221,8 @@ func (e *ExpertSpec) cost(s *Spec, l *ExpertLoad, x Experts, w widths) Cost {
 	c := e.product(s, l, float64(l.Tokens), up, x.Hidden, w).then(e.product(s, l, l.Pairs, x.Hidden, down, w))
 	// Tokens are converted, the first product's results read and the activation's written, and rows summed for each token.
 	hidden, tokens, rows := float64(x.Hidden), float64(l.Tokens), l.Pairs+float64(e.AbsentShare*(l.All-l.Pairs))
-	bytes := float64(rows*float64(up)*2) + float64(rows*float64(down)*float64(w.In)/8) + float64(rows*hidden*2) + float64(tokens*hidden*2)
+	made, summed, gathered := float64(rows*float64(up)), float64(rows*hidden), float64(tokens*hidden) // 2·x is x + x to compilers
+	bytes := float64(made*2) + float64(rows*float64(down)*float64(w.In)/8) + float64(summed*2) + float64(gathered*2)
 	if w.In < 16 {
 		bytes += float64(tokens * hidden * float64(16+w.In) / 8)
 	}

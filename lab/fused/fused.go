@@ -112,6 +112,11 @@ func (f *function) report(d ast.Decl) {
 				f.operand(n.X)
 				f.operand(n.Y)
 			}
+			if n.Op == token.MUL && f.two(n.X) {
+				f.operand(n.Y)
+			} else if n.Op == token.MUL && f.two(n.Y) {
+				f.operand(n.X)
+			}
 		case *ast.AssignStmt:
 			if n.Tok == token.ADD_ASSIGN || n.Tok == token.SUB_ASSIGN {
 				f.operand(n.Lhs[0])
@@ -157,6 +162,12 @@ func (f *function) product(x ast.Expr) bool {
 		return ok && f.pass.ImportObjectFact(called, new(returnsProduct))
 	}
 	return false
+}
+
+// two says whether an expression is the constant 2: compilers add 2·x as x + x.
+func (f *function) two(x ast.Expr) bool {
+	v := f.pass.TypesInfo.Types[x].Value
+	return v != nil && constant.Compare(v, token.EQL, constant.MakeInt64(2))
 }
 
 // powerOfTwo says whether an expression is a constant by which compilers multiply

@@ -45,6 +45,11 @@ func found(x, y, z float64, f float32, l length, c *cost) {
 	_ = b.Scale(x) + z                              // want `product b.Scale\(x\)`
 	_ = (func() float64 { return x*y + z })()       // want `product x \* y`
 	_ = complex(x, y)*complex(z, z) + complex(x, x) // want `product complex`
+	_ = 2 * (x * y)                                 // want `product \(x \* y\)`
+	_ = x * y * 2                                   // want `product x \* y`
+	_ = 2 * x * y * 2                               // want `product 2 \* x \* y`
+	h := x / 2
+	_ = 2 * h // want `product h`
 }
 
 func fine(x, y, z float64, i, j int, c *cost) {
@@ -63,4 +68,8 @@ func fine(x, y, z float64, i, j int, c *cost) {
 	const two, half = 2.0, 0.5
 	_ = two*half + z
 	_ = max(x*y, z) + z
+	_ = 2 * x * y
+	_ = 2 * float64(x*y)
+	_ = 2 * (x + y)
+	_ = 3 * (x * y)
 }
