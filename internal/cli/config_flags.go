@@ -57,6 +57,8 @@ var RunKeys = []KeyFlag{
 	{"policy", "policy.name", "", "attention `policy` (see 'l3sim config policies'), or several (a,b) to compare"},
 	{"trace", "run.trace", "", "built-in `trace` or a file"},
 	{"columns", "run.columns", "", "`names` of a trace file's columns: input=NAME,output=NAME, arrival=NAME, unit=s|ms|us|ns, session=NAME, block=TOKENS"},
+	{"isl", "isl", "", "mean `tokens` of a prompt, in place of --trace; lengths spread by half of their mean unless traces.input_std says otherwise"},
+	{"osl", "osl", "", "mean `tokens` of an answer, with --isl"},
 	{"requests", "run.requests", "", "number of requests, the first of a file"},
 	{"seed", "run.seed", "", "seed of everything that is drawn"},
 	{"arrivals", "arrivals.kind", "", "`kind` of arrivals: auto, all-at-once, trace, poisson, gamma or closed-loop"},
@@ -64,10 +66,8 @@ var RunKeys = []KeyFlag{
 	{"slo", "slo", "", "`targets` of latency: ttft=2s,tbt=100ms,tpot=50ms,e2e=60s of each request; ttft.p90=1s of all; tbt.p90=80ms of a request's own gaps, tbt.p90.tokens=80ms of all"},
 }
 
-// LoadKeys are the flags of what plans for requests that nobody has a trace of, or for a number of users.
+// LoadKeys are the flags of what plans for a number of users.
 var LoadKeys = []KeyFlag{
-	{"isl", "isl", "", "mean `tokens` of a prompt, in place of --trace; lengths spread by half of their mean unless traces.input_std says otherwise"},
-	{"osl", "osl", "", "mean `tokens` of an answer, with --isl"},
 	{"users", "arrivals.users", "", "`number` of users, in place of --rate: each waits for an answer and then sends the next request"},
 }
 
