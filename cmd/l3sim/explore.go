@@ -27,7 +27,7 @@ points, with counts for every value. More than eight numbers are grouped by quar
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error { return a.explore(args, goals, where) },
 	}
-	cmd.Flags().StringVar(&goals, "goals", "", "`goals`, two or three of 'max COLUMN' and 'min COLUMN', joined by commas")
+	cli.ListVar(cmd.Flags(), &goals, "goals", "", "", "`goals`, two or three of 'max COLUMN' and 'min COLUMN', joined by commas")
 	cmd.Flags().StringArrayVar(&where, "where", nil, "only rows with `column=value`, or with <=, >=, < or > between numbers (repeatable)")
 	cmd.Flags().BoolVar(&a.JSON, "json", false, cli.JSONUsage)
 	return cmd

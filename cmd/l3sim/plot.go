@@ -18,7 +18,7 @@ import (
 // Shells complete a flag of one letter only where it is its own short form.
 func selectionFlags(flags *pflag.FlagSet, s *figure.Selection) {
 	flags.StringVarP(&s.X, "x", "x", "", "`column` of the x axis")
-	flags.StringVarP(&s.Y, "y", "y", "", "`column` of the y axis, or several of one unit: a,b")
+	cli.ListVar(flags, &s.Y, "y", "y", "", "`column` of the y axis, or several of one unit: a,b")
 	flags.StringVarP(&s.Z, "z", "z", "", "`column` of the values of a heat map, or the third goal of a Pareto front")
 	flags.StringVar(&s.Group, "group", "", "`column` with a colour and marker for each value")
 	flags.StringVar(&s.Facet, "facet", "", "`column` with a plot for each value")
@@ -72,7 +72,7 @@ description, PDF in a comment at its end.`,
 	}
 	cmd.Flags().StringVar(&s.Kind, "kind", "", "`kind` of figure: "+strings.Join(figure.Kinds(), ", "))
 	selectionFlags(cmd.Flags(), &s)
-	cmd.Flags().StringVar(&s.Goals, "goals", "", "`goals` of a Pareto front: two or three of 'max COLUMN' and 'min COLUMN'")
+	cli.ListVar(cmd.Flags(), &s.Goals, "goals", "", "", "`goals` of a Pareto front: two or three of 'max COLUMN' and 'min COLUMN'")
 	cmd.Flags().StringVar(&definition, "figure", "", "`file` that defines the figure")
 	cmd.Flags().StringVar(&title, "title", "", "`text` above the figure")
 	cmd.Flags().StringVar(&out, "out", "", "`file` to write: .png, .svg or .pdf")

@@ -73,7 +73,7 @@ count in part. Times are what the iterations of 'l3sim run --system gpu-only' ta
 		},
 	}
 	f.Register(cmd, policyIterationKeys...)
-	cmd.Flags().StringVar(&f.contexts, "context", "65536", "`tokens` of each request's context, or several (a,b)")
+	cli.ListVar(cmd.Flags(), &f.contexts, "context", "", "65536", "`tokens` of each request's context, or several (a,b)")
 	cmd.Flags().IntVar(&f.batch, "batch", 1, "requests that decode")
 	cmd.Flags().StringVar(&f.csv, "csv", "", "also write a row for each policy and context to this CSV `file`, for 'l3sim plot --kind stack'")
 	cmd.Flags().BoolVar(&a.JSON, "json", false, "print a JSON array")

@@ -35,7 +35,7 @@ JSON. The page is at most 2 MiB: of larger results it shows the front and a part
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&out, "out", "", "`file` to write, .html")
-	flags.StringVar(&o.Goals, "goals", "", "`goals` of the front: two or three of 'max COLUMN' and 'min COLUMN'")
+	cli.ListVar(flags, &o.Goals, "goals", "", "", "`goals` of the front: two or three of 'max COLUMN' and 'min COLUMN'")
 	flags.StringVar(&o.Title, "title", "", "title of the page, `text`; without it what the results are of")
 	return cmd
 }

@@ -37,7 +37,7 @@ type traceFlags struct {
 
 func (f *traceFlags) register(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.skipBad, "skip-bad", false, "leave out malformed lines and say how many they are")
-	flags.StringVar(&f.columns, "columns", "", "`columns` that the file's names do not tell: input=NAME,output=NAME, arrival=NAME, unit=s|ms|us|ns, session=NAME, block=TOKENS")
+	cli.ListVar(flags, &f.columns, "columns", "", "", "`columns` that the file's names do not tell: input=NAME,output=NAME, arrival=NAME, unit=s|ms|us|ns, session=NAME, block=TOKENS")
 	flags.StringVar(&f.window, "window", "", "read arrivals `from:to` alone, such as 600s:1200s behind the file's first")
 }
 

@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
@@ -106,19 +107,56 @@ func (f *ConfigFlags) Register(cmd *cobra.Command, keys ...KeyFlag) {
 		if cmd.Flags().Lookup(k.flag) != nil {
 			continue // given twice
 		}
-		cmd.Flags().Var(&keyValue{text: k.standard, kind: KindOf(k.key)}, k.flag, k.usage)
+		v := &keyValue{text: k.standard, kind: KindOf(k.key)}
+		v.flag = cmd.Flags().VarPF(v, k.flag, "", k.usage)
 	}
 	cmd.Flags().StringArrayVar(&f.Options.ConfigFiles, "config", nil, configUsage)
 	cmd.Flags().StringArrayVar(&f.Options.Sets, "set", nil, "set one key: `section.key=value` (repeatable)")
 }
 
 // keyValue is the value of a flag that sets a key: a text, which the key's own type judges.
-type keyValue struct{ text, kind string }
+type keyValue struct {
+	text, kind string
+	flag       *pflag.Flag
+}
 
-func (v *keyValue) String() string        { return v.text }
-func (v *keyValue) Set(text string) error { v.text = text; return nil }
+func (v *keyValue) String() string { return v.text }
+
+// Set adds to the list that a flag has been given before; of a flag that takes one value the later wins.
+func (v *keyValue) Set(text string) error {
+	if list := strings.Contains(v.flag.Usage, "several (a,b)") || v.flag.Name == "slo" || v.flag.Name == "columns"; list && v.flag.Changed {
+		text = v.text + "," + text
+	}
+	v.text = text
+	return nil
+}
 
 func (v *keyValue) Type() string { return v.kind }
+
+// listValue is the value of a flag that takes a list, given at once or in parts.
+type listValue struct {
+	text *string
+	flag *pflag.Flag
+}
+
+func (v *listValue) String() string { return *v.text }
+
+func (v *listValue) Set(text string) error {
+	if v.flag.Changed {
+		text = *v.text + "," + text
+	}
+	*v.text = text
+	return nil
+}
+
+func (v *listValue) Type() string { return "string" }
+
+// ListVar adds a flag that takes a list with commas. Where it is given again, that adds to the list.
+func ListVar(flags *pflag.FlagSet, list *string, name, short, standard, usage string) {
+	*list = standard
+	v := &listValue{text: list}
+	v.flag = flags.VarPF(v, name, short, usage)
+}
 
 // KindOf returns what help calls the type of a key: "int", "bytes".
 func KindOf(key string) string {

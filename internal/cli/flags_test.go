@@ -50,6 +50,11 @@ func TestGiven(t *testing.T) {
 		{"--tp 2 --kv-format fp8 --kv-bits 8 --gpu h100-sxm --gpus 4 --dram x --prices p --policy q --preset z --model m --trace t --columns c --arrivals trace", nil,
 			"--preset preset=z; --model run.model=m; --tp model.tensor_parallel=2; --kv-format model.kv_format=fp8; --kv-bits model.kv_bits=8; --gpu gpu.preset=h100-sxm; " +
 				"--gpus node.gpus=4; --dram dram.preset=x; --prices prices.preset=p; --policy policy.name=q; --trace run.trace=t; --columns run.columns=c; --arrivals arrivals.kind=trace"},
+		// What takes a list takes it in parts; of others the later wins.
+		{"--gpu a --model m,n --gpu b,c --model o --system s --system t --policy p --policy q", nil, "--system run.system=s,t; --model run.model=m,n,o; --gpu gpu.preset=a,b,c; --policy policy.name=p,q"},
+		{"--slo ttft=1s --columns input=a --slo tbt=2ms --columns output=b", nil, "--columns run.columns=input=a,output=b; --slo slo.ttft=1s; --slo slo.tbt=2ms"},
+		{"--slo ttft=1s --slo ttft=2s", nil, `error --slo = "ttft=1s,ttft=2s": expected each target once, and one percentile of a request's own gaps`},
+		{"--seed 1 --gpus 2 --seed 3 --gpus 4 --rate 1 --rate 2 --precision a --precision b", nil, "--gpus node.gpus=4; --seed run.seed=3; --rate arrivals.rate_per_s=2; --precision pim.precision.preset=b"},
 		{"--requests 1 --rate .5", nil, "--requests run.requests=1; --rate arrivals.rate_per_s=.5"},
 		{"--requests 0", nil, "error --requests = 0: expected at least 1"},
 		{"--requests x", nil, "--requests run.requests=x"}, // the key's own type refuses it
@@ -323,5 +328,20 @@ func TestNoArguments(t *testing.T) {
 	var out, complain bytes.Buffer
 	if code := program(nil).Run(context.Background(), nil, &out, &complain); code != OK || !strings.HasPrefix(out.String(), "A tool\n") {
 		t.Errorf("exit code %d, printed %q, %q", code, out.String(), complain.String())
+	}
+}
+
+// TestListsInParts: a flag that takes a list takes it at once or in parts, and has its standard value where it is not given.
+func TestListsInParts(t *testing.T) {
+	for line, want := range map[string]string{"": "a,b", "--names x": "x", "--names x,y --names z": "x,y,z", "-n x -n ": "x,", "--names x -n y --names z": "x,y,z"} {
+		var names string
+		flags := pflag.NewFlagSet("tool", pflag.ContinueOnError)
+		ListVar(flags, &names, "names", "n", "a,b", "`names` of things")
+		if f := flags.Lookup("names"); names != "a,b" || f.DefValue != "a,b" || f.Value.Type() != "string" || f.Shorthand != "n" || f.Usage != "`names` of things" {
+			t.Fatalf("%+v, names %q", f, names)
+		}
+		if err := flags.Parse(strings.Split(line, " ")); err != nil || names != want || flags.Lookup("names").Value.String() != want {
+			t.Errorf("%q: %q, want %q; %v", line, names, want, err)
+		}
 	}
 }
