@@ -3,6 +3,7 @@ package input
 import (
 	"encoding/csv"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -35,7 +36,9 @@ func (c *CSV) Read() ([]string, error) {
 		var parse *csv.ParseError
 		switch {
 		case errors.As(err, &parse):
-			bad.Line, bad.Err = parse.Line, parse.Err
+			if bad.Line, bad.Err = parse.Line, parse.Err; parse.Err == csv.ErrFieldCount {
+				bad.Err = fmt.Errorf("%w: %d, not %d", parse.Err, len(record), c.FieldsPerRecord)
+			}
 			c.oneLine = parse.StartLine == parse.Line && !slices.ContainsFunc(record, func(field string) bool { return strings.Contains(field, "\n") })
 		case errors.Is(err, ErrLongLine):
 			bad.Line = c.bounded.line

@@ -79,7 +79,7 @@ func TestCSV(t *testing.T) {
 			t.Errorf("record %d: %q on line %d, %v", i, record, r.Line(), err)
 		}
 	}
-	if _, err := r.Read(); err == nil || err.Error() != "a.csv:6: wrong number of fields" {
+	if _, err := r.Read(); err == nil || err.Error() != "a.csv:6: wrong number of fields: 1, not 2" {
 		t.Errorf("got %v", err)
 	}
 	if _, err := r.Read(); err != io.EOF {

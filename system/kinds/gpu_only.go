@@ -49,7 +49,7 @@ func (s GPUOnly) Check(c *input.Check) {
 	s.PrefillSpec.Check(c)
 	c.That(s.KVMemory >= 0, "kv_memory", s.KVMemory, "at least 0B")
 	c.That(s.KVTokens >= 0 && s.KVTokens <= 1<<32, "kv_tokens", s.KVTokens, "0 to %d", 1<<32)
-	c.That(s.KVMemory == 0 || s.KVTokens == 0, "kv_tokens", s.KVTokens, "0 with a %s", input.Key("kv_memory"))
+	c.That(s.KVMemory == 0 || s.KVTokens == 0, "kv_tokens", s.KVTokens, "0 with %s = %v", input.Key("gpu_only.kv_memory"), s.KVMemory)
 }
 
 // kvBudget returns the memory for keys and values that the configuration gives a replica, 0 for all that is free.

@@ -65,7 +65,7 @@ func TestLimitsByHand(t *testing.T) {
 // TestTextsOfLimits: what errors expect of values of sections.
 func TestTextsOfLimits(t *testing.T) {
 	for _, c := range []struct{ sets, want string }{
-		{"run.system=gpu-only gpu_only.kv_tokens=-1", "gpu_only.kv_tokens = -1: expected 0 to 4294967296"}, {"run.system=gpu-only gpu_only.kv_tokens=5 gpu_only.kv_memory=1GiB", "gpu_only.kv_tokens = 5: expected 0 with a kv_memory"},
+		{"run.system=gpu-only gpu_only.kv_tokens=-1", "gpu_only.kv_tokens = -1: expected 0 to 4294967296"}, {"run.system=gpu-only gpu_only.kv_tokens=5 gpu_only.kv_memory=1GiB", "gpu_only.kv_tokens = 5: expected 0 with gpu_only.kv_memory = 1GiB"},
 		{"run.system=hbm-pim hbm_pim.bandwidth_factor=0", "more than 0, at most 1024"}, {"run.system=hbm-pim hbm_pim.feed_forward=2", "0 to 1"},
 		{"run.system=hbm-pim hbm_pim.elements_per_read=3", "1, 2 or 4"}, {"run.system=hbm-pim hbm_pim.stacks=65", "1 to 64"}, {"run.system=hbm-pim hbm_pim.queries_per_read=0", "1 to 1024"}, {"run.system=hbm-pim hbm_pim.link=0GB/s", "more than 0GB/s"},
 		{"run.system=hbm-pim cache.prefix=true hbm_pim.placement=channel", "false with hbm_pim.memory_beside or with hbm_pim.placement = \"channel\": what prompts share is kept in the GPUs' own memory"},
