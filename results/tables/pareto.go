@@ -60,7 +60,10 @@ func (t *Table) parseGoal(flag, text string) (Goal, error) {
 		return Goal{}, &input.Error{Key: flag, Value: fmt.Sprintf("%q", strings.TrimSpace(text)), Expected: `"max COLUMN" or "min COLUMN"`}
 	}
 	column, err := t.Column(flag, words[1])
-	return Goal{t.Columns[column], words[0] == "max", column}, err
+	if err != nil {
+		return Goal{}, err
+	}
+	return Goal{t.Columns[column], words[0] == "max", column}, nil
 }
 
 // NonDominated says for each point whether it is on the Pareto front: no other

@@ -159,6 +159,9 @@ func TestLabels(t *testing.T) {
 		"decode_batch_mean": "requests in decode, mean over time", "decode_batch_max": "requests in a decode step, maximum", "tbt_p99_ms": "TBT p99 (ms)", "kv_peak_bytes": "KV peak",
 		"node.ranksets": "ranksets", "pcie.latency_ns": "PCIe latency (ns)", "utilization_pcie_down": "PCIe down utilization",
 		"gpu_energy_total_j": "GPU energy, total (J)", "site_energy_dram_read_j": "site energy, DRAM read (J)", "policy.name": "policy", "gpu_energy_per_output_token_j": "energy per output token (J)",
+		"output_tokens_per_s_per_user": "output tokens/s per user", "output_tokens_per_s_per_mw": "throughput of a megawatt (output tokens/s)", "usd_per_million_output_tokens": "cost (USD per million output tokens)",
+		"kg_co2_per_million_output_tokens": "carbon (kg CO2 per million output tokens)", "site_power_mean_w": "power, mean (W)", "arrivals.rate_per_s": "request rate (requests/s)", "nll_nats": "negative log-likelihood (nats)",
+		"attention_attended_tokens_mean": "attended tokens, mean", "traces.input_mean": "mean input length (tokens)", "traces.output_mean": "mean output length (tokens)",
 	} {
 		if got := Describe(column).Label; got != want {
 			t.Errorf("%s: %q, want %q", column, got, want)

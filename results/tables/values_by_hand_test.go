@@ -4,8 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/l3sim/l3sim/results"
 )
 
 // TestValuesInJSON: numbers, texts, truth values and nothing come back as they were, whole numbers with all their digits.
@@ -58,6 +61,66 @@ func TestManyValues(t *testing.T) {
 		}
 		if got := strings.Join(strings.Fields(b.String()), " "); !strings.HasSuffix(got, want) {
 			t.Errorf("%d values: got %s\nwant %s", n, got, want)
+		}
+	}
+	// Keys come in their order.
+	one := Level{Value: Of("x"), Front: 4, All: 10}
+	e.Knobs = []Knob{{Column: "b", Levels: []Level{one}, Most: one}, {Column: "a", Levels: []Level{one}, Most: one}}
+	var b strings.Builder
+	if err := e.writeKnobs(&b); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(strings.Fields(b.String()), " "); !strings.HasSuffix(got, " b x 4 of 5 25% x: 4/10 a x 4 of 5 25% x: 4/10") {
+		t.Error(got)
+	}
+}
+
+// TestNilTable: a program's table that is nil has nothing, and what needs one says what to pass.
+func TestNilTable(t *testing.T) {
+	var none *Table
+	_, number := none.Number(0, 0)
+	_, float := none.Float(0, "a")
+	marked, legend := none.Marked(nil)
+	if number || float || none.Varies(0) || none.Kind(0) != "" || !none.Value(0, "a").Empty() || len(none.IsConfig())+len(none.Headline())+len(none.All())+len(none.Group(nil)) > 0 ||
+		len(none.Select(nil).Columns)+len(marked.Rows)+len(legend) > 0 || none.Limits(0) != (results.Limits{}) {
+		t.Error("no table has something")
+	}
+	for name, err := range map[string]error{
+		"choose": second(none.Choose("--columns", nil)), "where": second(none.Where("--where", []string{"a=1"})), "best": second(none.Best("--best", "max a over b")), "Parquet": none.WriteParquet(&strings.Builder{}, nil),
+		"CSV": none.WriteCSV(&strings.Builder{}), "JSON": none.WriteJSON(&strings.Builder{}), "text": none.WriteText(&strings.Builder{}), "LaTeX": none.WriteLaTeX(&strings.Builder{}),
+		"Markdown": none.WriteMarkdown(&strings.Builder{}), "goals": second(none.ParseGoals("--goals", "max a, min b")), "column": second(none.Column("--x", "a")),
+	} {
+		if err == nil || err.Error() != "table = nil: expected results, as Sweep and Read return" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestGoalsOfNoColumns: a table without columns has none for a goal.
+func TestGoalsOfNoColumns(t *testing.T) {
+	if goals, err := (&Table{Name: "empty.csv"}).ParseGoals("--goals", "max a, min b"); err == nil || !strings.HasPrefix(err.Error(), `--goals = "a": expected a column of empty.csv`) {
+		t.Errorf("%v, %v", goals, err)
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+// TestHeadlinesOfStalls: columns of stalls are shown where a run has stalls or preemptions, wherever their column is.
+func TestHeadlinesOfStalls(t *testing.T) {
+	for _, c := range []struct {
+		columns []string
+		cell    any
+		want    int
+	}{
+		{[]string{"stall_count", "tbt_decode_p99_ms"}, 1, 2}, {[]string{"preemptions", "stall_max_ms"}, 1, 2}, {[]string{"tbt_mean_ms", "stall_count"}, 1, 2}, {[]string{"stall_count", "tbt_mean_ms"}, 0, 1},
+		{[]string{"stall_count", "tbt_mean_ms"}, nil, 1}, {[]string{"preemptions"}, 0, 0},
+	} {
+		table := &Table{Columns: c.columns}
+		row := make([]any, len(c.columns))
+		row[slices.IndexFunc(c.columns, func(name string) bool { return name == "stall_count" || name == "preemptions" })] = c.cell
+		table.Add(row...)
+		if got := table.Headline(); len(got) != c.want {
+			t.Errorf("%+v: %v", c, got)
 		}
 	}
 }

@@ -65,9 +65,6 @@ func (c *Commands) tell(b dram.Busy) {
 	switch b.Part {
 	case dram.OnCommandBus:
 		thread, track = b.Index, s.Rules().Buses[b.Index]+" bus"
-		if track == "command bus bus" {
-			track = "command bus"
-		}
 		if b.Command.IsColumn() {
 			n := int(b.Address.Rank)*s.Banks() + int(b.Address.BankGroup)*s.BanksPerGroup + int(b.Address.Bank)
 			at, of := bank(n)

@@ -92,6 +92,12 @@ func TestRankByHand(t *testing.T) {
 	if !slices.Equal(units, want) {
 		t.Errorf("got units\n%s\nwant\n%s", strings.Join(units, "\n"), strings.Join(want, "\n"))
 	}
+	// Units are shown below the buses and above refreshes and banks: banks first, then what is in the buffer.
+	for track, thread := range map[string]int{"command bus": 0, "data bus 0": 10, "bank units": 50, "rank-level unit": 51, "buffer unit": 52, "softmax": 53, "refresh, rank 0": 100, "rank 0, bank 1.2": 1006} {
+		if named := fmt.Sprintf(`"tid":%d,"args":{"name":"%s"}`, thread, track); !strings.Contains(text.String(), named) {
+			t.Errorf("no track %s", named)
+		}
+	}
 	// An activation and a precharge concern no token; a refresh takes tRFC, 350 ns, and names neither bank nor row.
 	want = []string{
 		"0 command bus (command): ACT at 100 for 1: " + fmt.Sprintf(address, 100, "open"),
@@ -162,8 +168,45 @@ func TestPhasesOfArrows(t *testing.T) {
 	got := ""
 	for _, e := range events[1:] {
 		got += fmt.Sprintf("%s%d %s %s %d.%d at %g; ", e.Ph, e.ID, e.Bp, e.Cat, e.Pid, e.Tid, e.Ts)
+		if e.Name != "all" {
+			t.Errorf("an arrow of %q", e.Name)
+		}
 	}
 	if want := "s1 e arrow 7.20 at 2; t1 e arrow 8.20 at 2; f1 e arrow 9.20 at 2; s2 e arrow 7.21 at 2; t2 e arrow 8.21 at 2; t2 e arrow 9.21 at 2; f2 e arrow 10.21 at 2; "; got != want {
 		t.Errorf("got %s\nwant %s", got, want)
+	}
+}
+
+// TestTracksOfPseudoChannels: HBM2 has a bus of commands for rows and one for columns, and a data bus for each of two pseudo channels, whose ranks are two each of four.
+func TestTracksOfPseudoChannels(t *testing.T) {
+	var text bytes.Buffer
+	w := NewWriter(&text)
+	c := NewCommands(w, 3, "channel 3", part(t, "hbm2-2000-8gb-4h"), 4)
+	for rank := range int32(4) {
+		at := dram.Address{Rank: rank, BankGroup: 1, Bank: 2, Row: 7, Column: 5}
+		c.Command(int64(100*rank), dram.ACT, at, nil)
+		c.Command(int64(100*rank+50), dram.RD, at, nil)
+	}
+	c.Close()
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	events, _, err := perfetto.Read(&text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range events {
+		switch {
+		case e.Ph == "M" && e.Name != "thread_sort_index":
+			got = append(got, fmt.Sprintf("%d.%d is %s", e.Pid, e.Tid, e.Args["name"]))
+		case e.Cat == "data" || e.Cat == "command":
+			got = append(got, fmt.Sprintf("%d.%d %s", e.Pid, e.Tid, e.Name))
+		}
+	}
+	want := []string{"3.0 is channel 3 (1 ns shown is 1 ps)", "3.0 is row bus", "3.0 ACT", "3.1006 is rank 0, bank 1.2", "3.1 is column bus", "3.1 RD", "3.10 is data bus 0", "3.10 RD",
+		"3.0 ACT", "3.1022 is rank 1, bank 1.2", "3.1 RD", "3.10 RD", "3.0 ACT", "3.1038 is rank 2, bank 1.2", "3.1 RD", "3.11 is data bus 1", "3.11 RD", "3.0 ACT", "3.1054 is rank 3, bank 1.2", "3.1 RD", "3.11 RD"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
