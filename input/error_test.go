@@ -33,6 +33,10 @@ func TestErrorMessage(t *testing.T) {
 			t.Errorf("got  %s\nwant %s", got, c.want)
 		}
 	}
+	var none *Error
+	if none.Error() != (&Error{}).Error() || none.Unwrap() != nil {
+		t.Errorf("no error says %q", none.Error())
+	}
 }
 
 // TestErrorMessageIsReadable: however long what the user gave is, the message says

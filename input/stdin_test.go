@@ -90,6 +90,20 @@ func TestReadFile(t *testing.T) {
 	}
 }
 
+// TestByteOrderMarks: text begins behind the mark of UTF-8. UTF-16 is refused, whichever byte comes first.
+func TestByteOrderMarks(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.toml")
+	for text, want := range map[string]string{"\ufeffa = 1": "a = 1", "a = 1": "a = 1", "\xef\xbb": "\xef\xbb", "\xff\xfea\x00": "", "\xfe\xff\x00a": ""} {
+		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		got, err := ReadFile(path)
+		if want == "" && (err == nil || err.Error() != path+": expected text in UTF-8, not UTF-16") || want != "" && (err != nil || string(got) != want) {
+			t.Errorf("%q: %q, %v", text, got, err)
+		}
+	}
+}
+
 // TestReadFileWithoutEnd reads a device that has none.
 func TestReadFileWithoutEnd(t *testing.T) {
 	if _, err := os.Stat("/dev/zero"); err != nil {

@@ -160,6 +160,36 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// TestConvert: what the TOML decoder gives for a key of another type is refused, and the error says what was expected.
+func TestConvert(t *testing.T) {
+	for _, c := range []struct {
+		value, of any
+		want      string
+	}{
+		{int64(3), "", "3: expected a string"}, {true, "", "true: expected a string"}, {"x", false, `"x": expected true or false`}, {"x", 0, `"x": expected a whole number`}, {1.5, uint8(0), "1.5: expected a whole number, 0 to "},
+		{"x", 0.5, `"x": expected a finite number`}, {int64(625), units.Duration(0), `"625" is not a duration`},
+	} {
+		if _, err := Convert(reflect.TypeOf(c.of), c.value); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v as %T: %v, want %s", c.value, c.of, err, c.want)
+		}
+	}
+	for _, c := range [][2]any{{"x", "x"}, {true, true}, {int64(3), int8(3)}, {int64(3), uint64(3)}, {int64(3), 3.0}, {0.5, 0.5}, {"1ns", units.Nanosecond}} {
+		if got, err := Convert(reflect.TypeOf(c[1]), c[0]); err != nil || got.Interface() != c[1] {
+			t.Errorf("%v as %T: %v, %v", c[0], c[1], got, err)
+		}
+	}
+}
+
+// TestNearestOfASection: of a section's keys the most similar is meant, whichever of them it is.
+func TestNearestOfASection(t *testing.T) {
+	s := With[struct{ More []any }](Section{"first", reflect.TypeFor[part]()}, Section{"second", reflect.TypeFor[part]()})
+	for name, want := range map[string]string{"second.nmae": "second.name", "second.rwos": "second.rows", "first.sed": "first.seed", "second.seeds": "second.seed", "first.tCK_": "first.tCK", "first.x": ""} {
+		if got := s.nearest(name); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}
+
 // TestFault: a section is a struct whose keys can all be set, each under a name of its own.
 func TestFault(t *testing.T) {
 	type inner struct {

@@ -2,6 +2,8 @@ package figure
 
 import (
 	"fmt"
+	"image/color"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -45,8 +47,69 @@ func TestKindsByHand(t *testing.T) {
 			t.Errorf("%s: %+v", c.name, k)
 		}
 	}
+	for name, want := range map[string]any{"bar": fillThumb, "stack": fillThumb, "line": markedLineThumb, "scatter": markerThumb, "cdf": lineThumb, "pareto": markedLineThumb} {
+		if reflect.ValueOf(kindNamed(name).thumb).Pointer() != reflect.ValueOf(want).Pointer() {
+			t.Errorf("the legend of %s has samples of another kind", name)
+		}
+	}
 	if len(kinds) != 7 || kindNamed("pie") != nil {
 		t.Errorf("%d kinds", len(kinds))
+	}
+}
+
+// TestGroupsHaveTheirStyle: a figure of one system has its colour and dashes, not those of the first style.
+func TestGroupsHaveTheirStyle(t *testing.T) {
+	for style, name := range systems[:4] {
+		for _, k := range kinds {
+			if k.thumb == nil {
+				continue // no groups
+			}
+			d := &Data{kind: k, XNumeric: true, X: "x", Y: "y", GroupNames: values(name), XNames: values("1", "2", "3")}
+			for x := range 3 {
+				d.Cells = append(d.Cells, Cell{X: x, XValue: float64(x + 1), Samples: []float64{3, 4 - float64(x)}})
+			}
+			p := plot.New()
+			p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, 4, 0, 4
+			var r recorder.Canvas
+			k.draw(&panel{d, 0, d.Cells, &axes{data: d}}).Plot(draw.NewCanvas(&r, 200, 100), p)
+			own, others, dashed := 0, 0, [2]int{}
+			for _, a := range r.Actions {
+				switch a := a.(type) {
+				case *recorder.SetColor:
+					c := color.RGBAModel.Convert(a.Color)
+					if c == styleColor(style) || c == tint(styleColor(style), 0.65) {
+						own++
+					} else if slices.ContainsFunc(palette, func(of color.RGBA) bool { return c == of || c == tint(of, 0.65) }) {
+						others++
+					}
+				case *recorder.SetLineDash:
+					if len(a.Dashes) > 0 && slices.Equal(a.Dashes, dashes[style]) {
+						dashed[0]++
+					} else if len(a.Dashes) > 0 {
+						dashed[1]++
+					}
+				}
+			}
+			if own == 0 || others > 0 || dashed[1] > 0 || (k.name == "line" || k.name == "cdf") && len(dashes[style]) > 0 && dashed[0] == 0 {
+				t.Errorf("%s of %s: %d colours of its own and %d others, dashes %v", k.name, name, own, others, dashed)
+			}
+		}
+	}
+}
+
+// TestHouseByHand: both axes have the house's ink, widths and texts of these sizes.
+func TestHouseByHand(t *testing.T) {
+	p := plot.New()
+	house(p, 9, 6)
+	for _, axis := range []*plot.Axis{&p.X, &p.Y} {
+		if axis.Color != ink || axis.Padding != 0 || axis.Width != 0.75 || axis.Tick.Color != ink || axis.Tick.Width != 0.75 || axis.Tick.Length != 4 || axis.Label.Padding != 3 {
+			t.Errorf("%+v", axis)
+		}
+		for size, style := range map[vg.Length]*draw.TextStyle{9: &axis.Label.TextStyle, 6: &axis.Tick.Label} {
+			if want := textStyle(size); style.Color != want.Color || style.Font != want.Font || style.Font.Size != size {
+				t.Errorf("a text of %v points has %+v", size, style.Font)
+			}
+		}
 	}
 }
 

@@ -122,6 +122,21 @@ func TestForecastOfShared(t *testing.T) {
 	})
 }
 
+// TestPlacement: of two ranksets, the first of which has a request's prefix and another request beside it, the one with most of the prefix takes the request, or the one
+// with less to do.
+func TestPlacement(t *testing.T) {
+	for placement, want := range map[string]int{scheduler.PlaceByPrefix: 0, scheduler.PlaceForBalance: 1} {
+		l := NewLedger(LedgerSpec{Ranksets: 2, Layers: 2, HeadsPerChannel: 1, UnitTokens: 512, Capacity: 100})
+		l.KeepPrefixes(512, 50, placement)
+		h := History{hashes: []uint64{1}, tokens: 512}
+		first, _ := l.Reserve(Prompted(600), &h, 0, nil)
+		l.Keep(&first, &h)
+		if r, ok := l.Reserve(Prompted(700), &h, 0, nil); !ok || r.Offset != want || (r.Shared == 512) != (want == 0) {
+			t.Errorf("%s: %+v", placement, r)
+		}
+	}
+}
+
 // TestFewHashes: of a request with fewer hashes than its prompt has blocks, only these are known.
 func TestFewHashes(t *testing.T) {
 	for hash, want := range map[int]int{traces.BlockTokens: traces.BlockTokens, 16: 16, 1024: 1024, 4096: 1999} {
@@ -158,6 +173,9 @@ func TestHashesOfOtherBlocks(t *testing.T) {
 		h := HistoryOf(one, 0, one.Input)
 		held, _ := l.Reserve(Prompted(one.Input), &h, 0, nil)
 		l.Keep(&held, &h)
+		if want := one.Input / block * block; held.Shared != want {
+			t.Fatalf("a prompt of %d tokens has %d in blocks of %d, want %d", one.Input, held.Shared, block, want)
+		}
 		h = HistoryOf(other, 1, other.Input)
 		want := min(one.Input, other.Input, alike*hash) / block * block
 		if got := l.Cached(&h); got != want {

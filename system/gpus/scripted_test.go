@@ -174,6 +174,22 @@ func TestChoicesAddUp(t *testing.T) {
 	}
 }
 
+// TestPassesOfADevice: of a step's passes a device's own are its kernels, and no others.
+func TestPassesOfADevice(t *testing.T) {
+	d := script(t, &scripted{}, "gpu.preset=h200-sxm")
+	x := &policy.Step{Passes: []policy.Pass{{Device: policy.GPU, Kernels: 1, Bytes: 1 << 30}, {Device: policy.Home, Kernels: 2, Bytes: 1 << 32, FLOPs: 1 << 40}, {Device: policy.GPU, Kernels: 3, Bytes: 1 << 20}}}
+	for on, passes := range map[policy.Device][]int{policy.GPU: {0, 2}, policy.Home: {1}} {
+		var want gpu.Work
+		for _, i := range passes {
+			p := x.Passes[i]
+			want = want.Plus(d.ModelCost.Pass(p.Kernels, float64(p.Bytes), float64(p.FLOPs)))
+		}
+		if got := d.Passes(x, on); got != want || (want.Seconds > 0) != (len(passes) > 0) {
+			t.Errorf("on %v: %+v, by hand %+v", on, got, want)
+		}
+	}
+}
+
 // TestGPUsVerifyDrafts: where a step verifies four tokens, the GPUs' kernels attend with the queries of four, as those of a model whose cost is
 // told so do.
 func TestGPUsVerifyDrafts(t *testing.T) {

@@ -1,6 +1,7 @@
 package gpus
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"reflect"
@@ -235,6 +236,33 @@ func TestStageByHand(t *testing.T) {
 		}
 		if sub := &f.Iteration.Sub[0]; !slices.Equal(sub.Order, g.order) || len(sub.Kinds) != 3 || sub.Kinds[0].Count != 1 || sub.Kinds[1].Count != 7 || sub.Kinds[2].Count != 3 {
 			t.Errorf("%06b: %v, %v", mask, sub.Kinds, sub.Order)
+		}
+	}
+}
+
+// TestSharedOperations: the projection waits for attention, both parts of the feed-forward network for the projection, and the rest of the block for both parts; all are of one sub-batch.
+func TestSharedOperations(t *testing.T) {
+	for _, gpus := range []units.Duration{11_000, 0} {
+		g := stage{Shared: sharedFFN{Projection: 7000, GPUs: gpus, Device: 17_000}}
+		f := flow.New(&flow.Hardware{Config: &configs.Config{Model: llm.Model{Layers: 1}}}, BesideGPU("CPU"), flow.Running{})
+		f.Iteration.Add(OnGPU, 5)
+		waits := func(r dataflow.Range) []int32 { return f.Iteration.After[r.From:r.To] }
+		rest := waits(g.share(&f, 3, f.Iteration.Wait(0)))
+		type op struct {
+			on, kind, group int
+			took            units.Duration
+			after           string
+		}
+		var got []op
+		for _, o := range f.Iteration.Ops[1:] {
+			got = append(got, op{int(o.Resource), int(o.Kind), int(o.Group), o.Last, fmt.Sprint(waits(o.After))})
+		}
+		want, last := []op{{int(OnGPU), int(flow.OpProjection), 3, 7000, "[0]"}, {int(OnDevice), int(flow.OpUnitFeedForward), 3, 17_000, "[1]"}}, "[2]"
+		if gpus > 0 {
+			want, last = append(want, op{int(OnGPU), int(flow.OpFeedForward), 3, gpus, "[1]"}), "[3 2]"
+		}
+		if !slices.Equal(got, want) || fmt.Sprint(rest) != last {
+			t.Errorf("%v, the rest waits for %v; by hand %v and %s", got, rest, want, last)
 		}
 	}
 }

@@ -1,10 +1,12 @@
 package power
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"testing"
 
+	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/energy"
 	"github.com/l3sim/l3sim/pim/hbm"
 	"github.com/l3sim/l3sim/pim/machine"
@@ -283,6 +285,23 @@ func TestReportByHand(t *testing.T) {
 	}
 	if high := 1.58e-3 * (8*90*1.2 + 2000 + 32*3 + 2*110 + 64*4*(milli*(37+(250-37)*560/12480.)+8*15e-3)); !alike9(r.High, high) {
 		t.Errorf("at the high ends %v J, by hand %v", r.High, high)
+	}
+}
+
+// TestDrawsAreNamed: what a timeline and a report say of a draw, each by its name.
+func TestDrawsAreNamed(t *testing.T) {
+	if got, want := (DeviceWatts{gpus: 1, memory: 2, host: 3, cooling: 4}).Args(), (map[string]any{"GPUs": 1., "DIMMs and units": 2., "host and board": 3., "cooling": 4.}); !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	// Energy of chips is known where their currents are published.
+	m := meterOf(t, "run.system=l3")
+	if r := m.Report(&flow.Busy{}, units.Millisecond); len(r.NotEstimated) != 0 || !r.DRAMEstimated {
+		t.Errorf("not estimated %q, the chips are %v", r.NotEstimated, r.DRAMEstimated)
+	}
+	m.Hardware.Config.DRAM.Power = dram.PowerSpec{}
+	want := []string{"DRAM chips: no currents of " + m.Hardware.Config.DRAM.Name + " are published"}
+	if r := m.Report(&flow.Busy{}, units.Millisecond); !slices.Equal(r.NotEstimated, want) || r.DRAMEstimated {
+		t.Errorf("not estimated %q, the chips are %v; want %q", r.NotEstimated, r.DRAMEstimated, want)
 	}
 }
 
