@@ -274,6 +274,15 @@ func TestOtherKindsByHand(t *testing.T) {
 			t.Errorf("%.20q is %q, %q; want %q, %q", begin, name, instead, want[0], want[1])
 		}
 	}
+	for begin, want := range map[string]string{"abc\x00": "no text", "ORC\x01": "an ORC file", "BZh91AY": "a file packed by bzip2"} {
+		want = "error f: " + want + ": expected CSV, JSON lines, Parquet or one object of vLLM's benchmark, in UTF-8, packed by gzip or zstd or not"
+		if strings.HasPrefix(begin, "BZ") {
+			want += "; bzip2 -dc FILE unpacks it"
+		}
+		if got := readText(Options{}, begin); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
 	var none *Trace
 	if none.OutputTokens() != 0 || len(none.AtOnce().Requests) != 0 {
 		t.Error("no trace has requests")

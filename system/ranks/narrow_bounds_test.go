@@ -56,6 +56,18 @@ func TestMergedVectorsByHand(t *testing.T) {
 	}
 }
 
+// TestSumsOfParts: where heads are striped, maxima and sums of all parts' heads come up with their outputs, 4 B for each of four query heads.
+func TestSumsOfParts(t *testing.T) {
+	for stripe, of := range map[string]units.Bytes{"channels": 16, "ranksets": 16, "none": 0} {
+		d := devicesOf(benchOf(t, "run.model=llama-3-8b", "comm.stripe="+stripe))
+		v := vectors{heads: 1, All: 1 << 16, fresh: 1, freshAll: 1 << 12}
+		_, up := d.Attends.VectorsOf(v.All, v.freshAll)
+		if got, want := d.transfersOf(3, &v).Up, flow.TransferTime(d.link, up+1<<16*of); got != want {
+			t.Errorf("%s: outputs take %v, by hand %v", stripe, got, want)
+		}
+	}
+}
+
 // TestDuplexByHand: channels serve one direction at a time where the links, with what is padded on channels, carry more both ways.
 func TestDuplexByHand(t *testing.T) {
 	d := devicesOf(benchOf(t, "run.model=llama-3-8b"))

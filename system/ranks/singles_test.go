@@ -32,7 +32,7 @@ func TestSinglesByHand(t *testing.T) {
 		t.Fatalf("rows of %d tokens, chunks of %d", d.Table.RowTokens(), d.Table.ChunkTokens())
 	}
 	for _, c := range []struct{ context, tokens, rows, last int }{
-		{100_000, 16 * 1762, 806, 16}, {2049, 2049, 19, 33}, {2048, 2048, 19, 32}, {100, 100, 1, 100},
+		{100_000, 16 * 1762, 806, 16}, {112*80 + 1, 16*552 + 1, 81, 1}, {2049, 2049, 19, 33}, {2048, 2048, 19, 32}, {100, 100, 1, 100},
 	} {
 		x := d.stepAt(c.context)
 		tokens, rows, last := d.list(&x.Attend[0], 0, c.context)
