@@ -10,8 +10,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/parquet-go/parquet-go"
-
 	"github.com/l3sim/l3sim/input"
 )
 
@@ -22,14 +20,14 @@ type Tables struct{ Folder, System, Framework, Version string }
 // Frameworks are those that the tables are of.
 var Frameworks = []string{"vllm", "trtllm", "sglang"}
 
-// table is a table of a kind of kernels: its name in the source, and its name as CSV with columns of its own.
-type publishedTable struct{ folder, parquet, csv string }
-
 var publishedTables = []publishedTable{
 	{"gemm", "gemm_perf.parquet", "gemm.csv"},
 	{"attention", "generation_attention_perf.parquet", "decode_attention.csv"},
 	{"attention", "context_attention_perf.parquet", "prefill_attention.csv"},
 }
+
+// publishedTable is a table of a kind of kernels: its folder and name in the source, and its name as CSV with columns of its own.
+type publishedTable struct{ folder, parquet, csv string }
 
 // name returns the name of the tables' folder where they are CSV: the GPU's short name, which ends before its form factor, and the framework's.
 func (p *Tables) name() string {
@@ -38,37 +36,72 @@ func (p *Tables) name() string {
 }
 
 // moreTables may be absent.
-var moreTables = []publishedTable{{"moe", "moe_perf.parquet", "moe.csv"}, {"", "", "allreduce.csv"}, {"", "", "mla_decode.csv"}, {"", "", "mla_prefill.csv"}, {"", "", "mla_absorb.csv"}, {"", "", "sparse_mla.csv"}, {"", "", "indexer_logits.csv"}, {"", "", "indexer_logits_paged.csv"}, {"", "", "indexer_topk.csv"}}
+var moreTables = []publishedTable{
+	{"moe", "moe_perf.parquet", "moe.csv"},
+	{"comm", "custom_allreduce_perf.parquet", "allreduce.csv"},
+	{"mla", "generation_mla_perf.parquet", "mla_decode.csv"},
+	{"mla", "context_mla_perf.parquet", "mla_prefill.csv"},
+	{"mla_bmm", "mla_bmm_perf.parquet", "mla_absorb.csv"},
+	{"sparse_attention", "glm5_dsa_attn_module_perf.parquet", "sparse_mla.csv"},
+	{"sparse_attention", "glm5_mqa_logits_module_perf.parquet", "indexer_logits.csv"},
+	{"sparse_attention", "dsv4_paged_mqa_logits_module_perf.parquet", "indexer_logits_paged.csv"},
+	{"sparse_attention", "glm5_topk_module_perf.parquet", "indexer_topk.csv"},
+}
+
+// libraryTable is a table of a library that several frameworks call. The source has it below a folder of the library, or of the framework
+// that it was measured with, and a version of its own; as CSV it is below the library's name.
+type libraryTable struct {
+	publishedTable
+	of, library string
+}
+
+// librariesOf returns the tables of libraries that a framework calls. TensorRT-LLM has an exchange of experts' tokens of its own.
+func librariesOf(framework string) []libraryTable {
+	all := []libraryTable{{publishedTable{"comm", "nccl_perf.parquet", "collectives.csv"}, "nccl", "nccl"}}
+	if framework != "trtllm" {
+		all = append(all, libraryTable{publishedTable{"comm", "wideep_deepep_ll_perf.parquet", "deepep_ll.csv"}, "sglang", "deepep"})
+	}
+	return all
+}
 
 // more returns the paths of tables that the folder has beyond those of every fit, in the form in which it has them.
 func (p *Tables) more() (paths []string) {
-	for _, t := range moreTables {
-		for _, path := range []string{filepath.Join(p.Folder, p.System, t.folder, p.Framework, p.Version, t.parquet), filepath.Join(p.Folder, p.name(), t.csv)} {
+	first := func(candidates ...string) {
+		for _, path := range candidates {
 			if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
 				paths = append(paths, path)
-				break
+				return
 			}
 		}
 	}
-	for _, of := range librariesOf(p.Framework) {
-		path := filepath.Join(p.Folder, strings.TrimSuffix(p.name(), p.Framework)+of.library, of.csv)
-		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
-			paths = append(paths, path)
-		}
+	for _, t := range moreTables {
+		first(filepath.Join(p.Folder, p.System, t.folder, p.Framework, p.Version, t.parquet), filepath.Join(p.Folder, p.name(), t.csv))
+	}
+	for _, t := range librariesOf(p.Framework) {
+		first(newestVersion(filepath.Join(p.Folder, p.System, t.folder, t.of), t.parquet),
+			filepath.Join(p.Folder, strings.TrimSuffix(p.name(), p.Framework)+t.library, t.csv))
 	}
 	return paths
 }
 
-// libraryTable is a table of a library that several frameworks call.
-type libraryTable struct{ library, csv string }
-
-// librariesOf returns the tables of libraries that a framework calls. TensorRT-LLM has an exchange of experts' tokens of its own.
-func librariesOf(framework string) []libraryTable {
-	all := []libraryTable{{"nccl", "collectives.csv"}}
-	if framework != "trtllm" {
-		all = append(all, libraryTable{"deepep", "deepep_ll.csv"})
+// newestVersion returns the path of a table in the folder of the newest version that has it.
+func newestVersion(folder, table string) (newest string) {
+	paths, _ := filepath.Glob(filepath.Join(folder, "*", table))
+	for _, path := range paths {
+		if newest == "" || slices.Compare(versionOf(path), versionOf(newest)) > 0 {
+			newest = path
+		}
 	}
-	return all
+	return newest
+}
+
+// versionOf returns the numbers of the version that a table's folder names.
+func versionOf(path string) (numbers []int) {
+	for _, part := range strings.FieldsFunc(filepath.Base(filepath.Dir(path)), func(r rune) bool { return r < '0' || r > '9' }) {
+		n, _ := strconv.Atoi(part)
+		numbers = append(numbers, n)
+	}
+	return numbers
 }
 
 // files returns the paths of the tables: Parquet files as the source has them, or CSV files.
@@ -122,6 +155,9 @@ func (p *Tables) Read() (samples []Sample, left []string, err error) {
 			return nil, nil, err
 		}
 		n := len(rows)
+		if v := filepath.Base(filepath.Dir(f)); filepath.Ext(f) == ".parquet" && v != p.Version {
+			left = append(left, fmt.Sprintf("%s: of version %s, the newest in the folder", filepath.Base(f), v))
+		}
 		rows = only(rows, func(s *Sample) bool { return !odd[s.row+" "+s.source] && !odd[s.row] })
 		if n > len(rows) {
 			left = append(left, fmt.Sprintf("%s: %d rows left out: they are in %s", filepath.Base(f), n-len(rows), oddFile))
@@ -135,11 +171,7 @@ func (p *Tables) read(file string) ([]Sample, error) {
 	if filepath.Ext(file) != ".parquet" {
 		return readFile(file, nil)
 	}
-	text, err := p.parquetText(file)
-	if err != nil {
-		return nil, err
-	}
-	return parse(input.Name(file), strings.NewReader(text), nil)
+	return p.readParquet(file)
 }
 
 const oddFile = "odd_rows.tsv"
@@ -188,130 +220,4 @@ func (p *Tables) oddRows() (map[string]bool, error) {
 			odd[strings.TrimSpace(record[columns[1]]+" "+record[columns[2]]+" "+record[columns[3]])] = true
 		}
 	}
-}
-
-// parquetColumns are the columns of a table of the source as CSV has them.
-var parquetColumns = map[string][][2]string{
-	"gemm_perf.parquet": {{"gemm_dtype", "dtype"}, {"m", "m"}, {"n", "n"}, {"k", "k"}},
-	"moe_perf.parquet": {{"moe_dtype", "dtype"}, {"num_tokens", "tokens"}, {"hidden_size", "hidden"}, {"inter_size", "inter"}, {"topk", "topk"}, {"num_experts", "experts"},
-		{"moe_tp_size", "tp"}, {"moe_ep_size", "ep"}, {"distribution", "spread"}},
-	"generation_attention_perf.parquet": {{"kv_cache_dtype", "kv_dtype"}, {"batch_size", "batch"}, {"isl", ""}, {"step", ""}, {"num_heads", "q_heads"},
-		{"num_key_value_heads", "kv_heads"}, {"head_dim", "head_dim"}, {"window_size", "window"}, {"beam_width", ""}},
-	"context_attention_perf.parquet": {{"kv_cache_dtype", "kv_dtype"}, {"batch_size", "batch"}, {"isl", "length"}, {"step", "prefix"}, {"num_heads", "q_heads"},
-		{"num_key_value_heads", "kv_heads"}, {"head_dim", "head_dim"}, {"window_size", "window"}, {"beam_width", ""}},
-}
-
-// parquetText returns a table of the source as CSV with the columns and units of ours: microseconds, and contexts that count the new token.
-func (p *Tables) parquetText(file string) (text string, err error) {
-	defer func() { // the library checks little of what a file says of itself
-		if fault := recover(); fault != nil {
-			err = &input.Error{File: file, Err: fmt.Errorf("not Parquet: %v", fault)}
-		}
-	}()
-	f, err := os.Open(file)
-	if err != nil {
-		return "", input.FileError(file, err)
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return "", input.FileError(file, err)
-	}
-	table, err := parquet.OpenFile(f, info.Size(), parquet.SkipBloomFilters(true), parquet.SkipPageIndex(true))
-	if err != nil {
-		return "", &input.Error{File: file, Err: fmt.Errorf("not Parquet: %w", err)}
-	}
-	at := map[string]int{}
-	for i, c := range table.Schema().Columns() {
-		at[strings.Join(c, ".")] = i
-	}
-	wanted := append(slices.Clone(parquetColumns[filepath.Base(file)]), [2]string{"kernel_source", "kernel"}, [2]string{"latency", "us"}, [2]string{"version", ""})
-	var header []string
-	for _, c := range wanted {
-		if _, ok := at[c[0]]; !ok {
-			return "", &input.Error{File: file, Key: columnsKey, Value: "without " + c[0], Expected: "the columns of AIConfigurator's " + filepath.Base(file)}
-		}
-		if c[1] != "" {
-			header = append(header, c[1])
-		}
-	}
-	decode := strings.HasPrefix(filepath.Base(file), "generation")
-	if decode {
-		header = append(header, "context")
-	}
-	var out strings.Builder
-	w := csv.NewWriter(&out)
-	w.Write(header)
-	rows := parquet.NewReader(table)
-	defer rows.Close()
-	for n := 1; ; n++ {
-		var batch [1]parquet.Row
-		got, err := rows.ReadRows(batch[:])
-		if got == 1 {
-			record, err := p.parquetRow(file, n, batch[0], at, wanted, decode)
-			if err != nil {
-				return "", err
-			}
-			if record != nil {
-				w.Write(record)
-			}
-		}
-		if err == io.EOF {
-			w.Flush()
-			return out.String(), w.Error()
-		}
-		if err != nil {
-			return "", &input.Error{File: file, Line: n, Err: err}
-		}
-	}
-}
-
-// publishedSpread names how rows of experts deal tokens to these.
-var publishedSpread = map[string]string{"balanced": evenSpread, "power_law_1.2": skewedSpread}
-
-// parquetRow returns a row as CSV, nil for one with several beams, or with loads of experts that the fits do not take.
-func (p *Tables) parquetRow(file string, n int, row parquet.Row, at map[string]int, wanted [][2]string, decode bool) (record []string, err error) {
-	value := func(column string) string {
-		if i, ok := at[column]; ok {
-			for _, v := range row {
-				if v.Column() == i {
-					return v.String()
-				}
-			}
-		}
-		return ""
-	}
-	if v := value("version"); v != p.Version {
-		return nil, &input.Error{File: file, Line: n, Key: "version", Value: strconv.Quote(v), Expected: p.Version + " in all rows, as --version says"}
-	}
-	if b := value("beam_width"); b != "" && b != "1" {
-		return nil, nil
-	}
-	if d := value("distribution"); d != "" && publishedSpread[d] == "" { // other exponents
-		return nil, nil
-	}
-	for _, c := range wanted {
-		switch v := value(c[0]); {
-		case c[1] == "":
-		case c[0] == "latency":
-			ms, err := strconv.ParseFloat(v, 64)
-			if err != nil {
-				return nil, &input.Error{File: file, Line: n, Key: "latency", Value: v, Expected: "milliseconds"}
-			}
-			record = append(record, strconv.FormatFloat(ms*1e3, 'g', -1, 64))
-		case c[0] == "distribution":
-			record = append(record, publishedSpread[v])
-		default:
-			record = append(record, v)
-		}
-	}
-	if decode {
-		isl, err1 := strconv.Atoi(value("isl"))
-		step, err2 := strconv.Atoi(value("step"))
-		if err1 != nil || err2 != nil {
-			return nil, &input.Error{File: file, Line: n, Key: "isl, step", Value: value("isl") + ", " + value("step"), Expected: "numbers of tokens"}
-		}
-		record = append(record, strconv.Itoa(isl+step))
-	}
-	return record, nil
 }

@@ -43,10 +43,11 @@ In place of --measured, --llmservingsim takes LLMServingSim's tables of vLLM's k
 meta.yaml and tp1, or several of one card. Attention of prompts is fitted with that of requests that decode in the
 same kernel, and runs have both in one. Unequal contexts are fitted where there is a skew.csv. Decode attention whose keys and values the base's L2 may have kept is left out.
 
---aiconfigurator takes AIConfigurator's tables of one GPU and framework: products and attention in 16, 8 and 4 bits. The folder has them as
-the source does (h200_sxm/gemm/vllm/0.24.0/gemm_perf.parquet, ...), or as CSV files (h200_vllm/gemm.csv, decode_attention.csv,
-prefill_attention.csv). Rows that an odd_rows.tsv in the folder lists are left out, and those beyond the sizes of servers; notes say which.
-All other kernels stay the base's.`,
+--aiconfigurator takes AIConfigurator's tables of one GPU and framework: products and attention in 16, 8 and 4 bits, and where the folder has
+them those of experts, latents, indexers, all-reduces, NCCL and DeepEP (of the newest version). The folder has them as the source does
+(h200_sxm/gemm/vllm/0.24.0/gemm_perf.parquet, ...), or as CSV files (h200_vllm/gemm.csv, decode_attention.csv, prefill_attention.csv, moe.csv, ...).
+Rows that an odd_rows.tsv in the folder lists are left out, and those beyond the sizes of servers; notes say which. All other kernels stay
+the base's.`,
 		Example: `  l3lab gpu fit --measured measured/a100 --name my-a100 --out my-a100.toml
   l3lab gpu fit --llmservingsim tables/Llama-3.1-8B/bf16 --base my-sheet.toml --name my-gpu --out my-gpu.toml
   l3lab gpu fit --aiconfigurator systems/data --system b200_sxm --framework trtllm --version 1.3.0rc20 \
