@@ -84,3 +84,28 @@ func TestIndexTopKByHand(t *testing.T) {
 		t.Errorf("without kernels of its own %+v, want %+v", got, want)
 	}
 }
+
+// TestStepsScoreAsSteps: an iteration's decode steps take the kernels of steps over a paged cache, not those of prompts. A module of
+// attention is the layer's products and attention, without the first norm and the all-reduce.
+func TestStepsScoreAsSteps(t *testing.T) {
+	s := *loadPreset(t, "h200-sxm")
+	s.Index = indexGPU().Index
+	c := NewModelCost(&s, indexedModel(2, ""))
+	rows, of := UniformBatch(16, 2048), llm.Indexing{Requests: 16, Queries: 1, Keys: 16 * 30000, Longest: 30000, Pairs: 16 * 30000, Keep: 2048, Step: true}
+	rows.Page = 1
+	x := Shape{Decode: UniformBatch(16, 30000)}
+	attends := c.DecodeBatch(rows).Seconds + c.Index(of).Seconds
+	if got := c.IterationParts(x)[DecodeAttention].Seconds; !near(got, 3*attends) {
+		t.Errorf("a step takes %g s, want %g", got, 3*attends)
+	}
+	if of.Step = false; near(c.DecodeBatch(rows).Seconds+c.Index(of).Seconds, attends) {
+		t.Error("scores of prompts take as long")
+	}
+	norm := c.waits(c.norm(16)).Seconds
+	if got, want := c.AttentionModule(x, llm.Indexed), c.QKV(16).Seconds-norm+attends+c.projection(16)[ProjectionProduct].Seconds; !near(got, want) || norm <= 0 {
+		t.Errorf("a module takes %g s, want %g", got, want)
+	}
+	if got, want := c.AttentionModule(x, llm.Shared), c.AttentionModule(x, llm.Indexed)-attends+c.DecodeBatch(rows).Seconds; !near(got, want) {
+		t.Errorf("a module that shares a choice takes %g s, want %g", got, want)
+	}
+}

@@ -25,6 +25,15 @@ func (c *ModelCost) IterationParts(x Shape) Parts {
 	return c.embedding(tokens).plus(layers).plus(c.head(x.Decode.Requests + x.Prefills))
 }
 
+// AttentionModule returns the seconds of attention of a layer of a kind with all products around it, as servers' modules of attention have
+// it: without the norm before it and the all-reduce behind it.
+func (c *ModelCost) AttentionModule(x Shape, kind byte) float64 {
+	tokens := x.Decode.Requests + x.Prefills*x.Chunk
+	p := c.qkvParts(tokens).plus(c.attend(x, kind))
+	p[ProjectionProduct] = c.projection(tokens)[ProjectionProduct]
+	return p.Total().Seconds - c.waits(c.norm(c.own(tokens))).Seconds
+}
+
 // attend returns attention of a layer of a kind. With a window, contexts of the batch count as equal: as long
 // as the window where they are longer in the mean; with one that is cut into chunks as long as the mean; with an indexer, as the mean.
 func (c *ModelCost) attend(x Shape, kind byte) (p Parts) {
@@ -44,7 +53,7 @@ func (c *ModelCost) attend(x Shape, kind byte) (p Parts) {
 		x.Decode.Tokens = min(x.Decode.Tokens, int64(x.Decode.Requests)*int64(c.model.Window))
 	case llm.Indexed, llm.Shared:
 		if n := x.Decode.Requests; n > 0 && x.Decode.Tokens > int64(n)*int64(c.model.IndexTopK) {
-			scores = c.Index(llm.Indexing{Requests: n, Queries: 1, Keys: x.Decode.Tokens, Longest: x.Decode.Longest, Pairs: x.Decode.Tokens, Keep: c.model.IndexTopK})
+			scores = c.Index(llm.Indexing{Requests: n, Queries: 1, Keys: x.Decode.Tokens, Longest: x.Decode.Longest, Pairs: x.Decode.Tokens, Keep: c.model.IndexTopK, Step: true})
 			x.Decode = UniformBatch(n, c.model.IndexTopK)
 			x.Decode.Page = 1
 		}
