@@ -33,7 +33,7 @@ type DecodeSpec struct {
 	// Split says how unequal contexts share the thread blocks.
 	Split Split `toml:"split"`
 	// UnequalTime and UnequalShare are what balanced splits pay for unequal contexts: up to UnequalTime, plus UnequalShare of the
-	// larger of memory and compute time, both in proportion to (longest - mean) / longest.
+	// larger of memory and compute time, both in proportion to (longest - mean) / longest; contexts below SplitKeys count as one part.
 	UnequalTime  units.Duration `toml:"unequal_time"`
 	UnequalShare float64        `toml:"unequal_share"`
 	// UnequalTarget is the number of thread blocks for each SM that fixed splits aim at for unequal contexts, and
@@ -216,7 +216,7 @@ func (s measured) blocks(c *Cost, items, parts, mean, longest, tokens, attended,
 		}
 	}
 	c.Latency = max(mean/parts, longest/most, float64(d.SplitKeys)) * token
-	if beyond := longest - mean; beyond > 0 {
+	if beyond := longest - max(mean, float64(d.SplitKeys)); beyond > 0 { // a shorter context is one part, too
 		more := float64(min(1, waves)*d.UnequalTime.Seconds()) + float64(d.UnequalShare*max(c.Compute, c.Memory))
 		c.Overhead += float64(beyond / longest * more)
 		if d.Split == SplitFixed {
