@@ -289,7 +289,7 @@ func (r *Result) remarks(cfg *configs.Config, s *results.Summary) remarks {
 		all.note("%d prompts of up to %d tokens ran whole, as the GPUs have no room for keys and values of a cut one: all that decodes waits for them, TBT p99 %.4g s, at most %.4g s",
 			r.wholePrompts, r.longestWhole, s.TBT.P99/1e3, s.TBT.Max/1e3)
 	}
-	if text := promptsFirst(cfg, &s.TBT); text != "" {
+	if text := promptsFirst(cfg, s); text != "" {
 		all.notes = append(all.notes, text)
 	}
 	if cfg.Memory.UsesSpare() {
@@ -304,16 +304,16 @@ const longGaps = 10
 
 // promptsFirst says that gaps between tokens come of a policy under which decoding waits for prompts; "" where there are none, or where they
 // come of something else.
-func promptsFirst(cfg *configs.Config, tbt *results.Latency) string {
+func promptsFirst(cfg *configs.Config, s *results.Summary) string {
 	key := Keys().Key(kinds.Of(cfg).Planning.Prefill)
-	if key == nil || tbt.Max <= longGaps*tbt.P50 || cfg.Arrivals.Kind == traces.ArrivalsAtOnce || cfg.Serving.Prefill == scheduler.PrefillElsewhere {
+	if key == nil || s.TBT.Max <= longGaps*s.TBT.P50 || s.Arrivals.Kind == traces.ArrivalsAtOnce || cfg.Serving.Prefill == scheduler.PrefillElsewhere {
 		return ""
 	}
 	if policy := key.Get(cfg).String(); policy != kinds.PrefillFirst {
 		return ""
 	}
 	return fmt.Sprintf("decoding waits for new prompts (%s = %q), up to %.3g s; servers of today cut prompts into chunks (%q)",
-		key.Name, kinds.PrefillFirst, tbt.Max/1e3, kinds.ChunkedPrefill)
+		key.Name, kinds.PrefillFirst, s.TBT.Max/1e3, kinds.ChunkedPrefill)
 }
 
 // extrapolationNote says which kernels lie beyond what the parameters of a GPU were fitted to, if they take 1% of the

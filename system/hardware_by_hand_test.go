@@ -122,13 +122,21 @@ func TestNotesOfModels(t *testing.T) {
 	}
 	// Gaps of more than ten times the median are named where decoding waits for prompts that come one by one.
 	const waits = "decoding waits for new prompts (gpu_only.policy = \"prefill-first\"), up to 0.51 s; servers of today cut prompts into chunks (\"chunked-prefill\")"
-	for sets, said := range map[string]bool{"arrivals.kind=poisson": true, "": false, "arrivals.kind=poisson gpu_only.policy=chunked-prefill": false, "arrivals.kind=poisson run.system=l3": false,
-		"arrivals.kind=poisson serving.prefill=elsewhere serving.prefill_bandwidth=1GB/s": false} {
-		cfg := nodeOf(t, append([]string{"run.system=gpu-only", "run.model=llama-3-8b"}, strings.Fields(sets)...)...).cfg
-		for longest, long := range map[float64]bool{510: true, 500: false} {
-			if text := promptsFirst(cfg, &results.Latency{P50: 50, Max: longest}); (text == waits) != (said && long) || text != "" && text != waits {
-				t.Errorf("%s, %g ms: %q", sets, longest, text)
-			}
+	for _, c := range []struct {
+		sets, arrivals string
+		longest        float64
+		said           bool
+	}{
+		{"", traces.ArrivalsPoisson, 510, true}, {"", traces.ArrivalsPoisson, 500, false}, {"", traces.ArrivalsAtOnce, 510, false},
+		{"gpu_only.policy=chunked-prefill", traces.ArrivalsPoisson, 510, false}, {"run.system=l3", traces.ArrivalsPoisson, 510, false},
+		{"serving.prefill=elsewhere serving.prefill_bandwidth=1GB/s", traces.ArrivalsPoisson, 510, false},
+	} {
+		cfg := nodeOf(t, append([]string{"run.system=gpu-only", "run.model=llama-3-8b"}, strings.Fields(c.sets)...)...).cfg
+		var summary results.Summary
+		summary.TBT, summary.Arrivals.Kind = results.Latency{P50: 50, Max: c.longest}, c.arrivals
+		text := promptsFirst(cfg, &summary)
+		if (text == waits) != c.said || text != "" && text != waits {
+			t.Errorf("%+v: %q", c, text)
 		}
 	}
 	r.extrapolated[0], r.extrapolated[1] = 0.06, 0.04
