@@ -57,6 +57,21 @@ func TestCombinationsByHand(t *testing.T) {
 	}
 }
 
+// TestCombinationsLeftOut: what a condition excludes is no combination, and those behind it keep their names.
+func TestCombinationsLeftOut(t *testing.T) {
+	const text = "where = [\"node.gpus > model.tensor_parallel\"]\n" + small + "[grid]\nnode.gpus = [1, 4, 8]\nmodel.tensor_parallel = [1, 4]\n"
+	all, err := Combinations(parse(t, text))
+	p := plan(t, text)
+	if err != nil || len(all) != 3 || len(p.Points) != 3 {
+		t.Fatalf("%d combinations, points %v, %v", len(all), names(p), err)
+	}
+	for i, want := range [][2]int{{4, 1}, {8, 1}, {8, 4}} {
+		if c := all[i]; c.Err != nil || c.Config.Node.GPUs != want[0] || c.Config.Model.TensorParallel != want[1] || c.Point != p.Points[i].Name {
+			t.Errorf("combination %d: %+v, want %v as point %s", i, c, want, p.Points[i].Name)
+		}
+	}
+}
+
 // TestMadeByHand: runs that a command made have a folder as a sweep of the same points has it: a row each, in order, with their own numbers.
 func TestMadeByHand(t *testing.T) {
 	const text = small + "[grid]\nnode.gpus = [4, 8]\n"

@@ -54,6 +54,28 @@ func TestWaitsOfNoLayer(t *testing.T) {
 	}
 }
 
+// TestWaitsOfADevice: an entry of 10, then two layers, each with a transfer of 8, a device that serves in turn for 5, and a block of 7, of which the last takes 4. The device waits for the
+// GPU, 10, 7 and 4, and for each layer's transfer; the GPU for the transfers and the device.
+func TestWaitsOfADevice(t *testing.T) {
+	it := &Iteration{}
+	b := builder{it}
+	b.op(Op{Last: 10, Resource: testGPU, Flags: NextLayer})
+	sent := b.op(Op{Last: 8, Resource: testDown})
+	done := b.op(Op{Last: 5, Resource: testLanes}, sent)
+	b.op(Op{Last: 7, Resource: testGPU, Flags: NextLayer}, done)
+	b.layers(0, 2, Range{0, 1}, Range{1, 4}, 4)
+	var want Waits
+	want.Main[testLanes], want.Main[testDown] = 10, 16
+	want.Device[testGPU], want.Device[testDown] = 21, 16
+	for _, plain := range []bool{true, false} {
+		e := New([]Resource{testLanes: {Reason: testLanes, Device: true}, testDown: {Reason: testDown}, testUp: {Reason: testUp}, testGPU: {Reason: testGPU}})
+		e.noShortcut = plain
+		if end, got := e.Run(it, 100), *e.Waits(); end != 147 || got != want {
+			t.Errorf("event by event %v: ends at %v, waits %+v; want 147, %+v", plain, end, got, want)
+		}
+	}
+}
+
 // TestWaitsAddUp: for any iteration, what both resources wait for and do is its time, and they wait for what the spans of all
 // of its layers say.
 func TestWaitsAddUp(t *testing.T) {
