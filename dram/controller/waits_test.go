@@ -260,3 +260,31 @@ func TestWaitsAreNamedOnce(t *testing.T) {
 		t.Errorf("%+v", w.list)
 	}
 }
+
+// TestCommandsOfSeveralRanks: a command of a whole pseudo-channel is the last of each of its ranks and of no other's; one of a rank of that rank alone.
+func TestCommandsOfSeveralRanks(t *testing.T) {
+	for pseudo, want := range map[int][2][]int{1: {{0, 1, 2, 3}, {3}}, 2: {{2, 3}, {3}}} {
+		table, err := dram.ReadStandard("t", strings.NewReader(fmt.Sprintf("standard = 'mine'\nbase = 'ddr4'\npseudo_channels = %d\n", pseudo)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		spec, err := table.Part("mine-3200-8gb-x8")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, span := range []dram.Span{dram.WholeChannel, dram.WholeRank} {
+			w := &waits{channel: &channel{spec: spec}, ranks: newLastSteps(4)}
+			w.spans[dram.REF] = span
+			w.several(dram.REF, dram.Address{Rank: 3, BankGroup: -1, Bank: -1}, 2, 77)
+			var got []int
+			for rank := range w.ranks {
+				if w.ranks[rank][2] == 77 {
+					got = append(got, rank)
+				}
+			}
+			if !slices.Equal(got, want[i]) {
+				t.Errorf("%d pseudo-channels, span %d: ranks %v, want %v", pseudo, span, got, want[i])
+			}
+		}
+	}
+}
