@@ -15,8 +15,8 @@ import (
 	"github.com/l3sim/l3sim/units/portable"
 )
 
-// bandDefaults is ranges of assumptions, below all presets; those of a system's own keys are in its defaults. A layer's
-// [bands] has a key with the ends of its range. A key that the user sets has none but the user's.
+// bandDefaults are the default ranges of assumed values, overridden by presets; a system's defaults have the ranges of its own keys. An
+// entry of [bands] is a key with the two ends of its range. A key that the user sets loses its default range.
 const bandDefaults = `
 [bands]
 pcie.latency = ["3.4us", "11.1us"] # a lone copy to a copy within iterations of two H200s (lab/docs/validation.md); exposed transfers of each layer
@@ -28,10 +28,10 @@ const bandsPrefix = "bands."
 // keyBand is the range of a key that has no band in its own value.
 type keyBand struct {
 	key       string
-	low, high float64 // in the unit of the key's type, as schema.Number has it
+	low, high float64 // in the key's base unit, see schema.Number
 }
 
-// parseBand reads a name under [bands] and its value, nil for a section there. of says that the name is one.
+// parseBand reads an entry of [bands]; band is nil for a nested section. of reports whether name is under [bands] at all.
 func (ld *Loader) parseBand(name string, value any) (band *keyBand, of bool, err error) {
 	name, of = strings.CutPrefix(strings.ReplaceAll(name+".", `"`, ""), bandsPrefix)
 	name = strings.TrimSuffix(name, ".")
@@ -60,14 +60,13 @@ func (ld *Loader) parseBand(name string, value any) (band *keyBand, of bool, err
 	return &keyBand{name, ends[0], ends[1]}, true, nil
 }
 
-// drawable says that values of a type are numbers, with or without a unit.
+// drawable reports whether values of a type are numbers, with or without a unit.
 func drawable(t reflect.Type) bool {
 	zero := reflect.Zero(t)
 	return zero.CanInt() || zero.CanUint() || zero.CanFloat()
 }
 
-// setBands takes the ranges of the highest layers that have them, but for keys that the user sets and no layer of the
-// user has a range of.
+// setBands takes the range of each key from the highest layer that has one. A key that the user sets keeps only a range from the user.
 func (r *resolution) setBands(layers []*layer) {
 	given := map[string]bool{}
 	for _, l := range layers {
@@ -81,19 +80,19 @@ func (r *resolution) setBands(layers []*layer) {
 	})
 }
 
-// Band is what is known of an uncertain key: its value and a range.
+// Band is the value of an uncertain key and its range.
 type Band struct {
 	Key              string
-	Value, Low, High float64 // as schema.Number has them, or as an energy.Constant's numbers
-	LogNormal        bool    // the ends are its 10th and 90th percentile; else they are the bounds
+	Value, Low, High float64 // in the key's base unit (schema.Number), or the numbers of an energy.Constant
+	LogNormal        bool    // Low and High are the 10th and 90th percentile; else they are bounds
 	key              *schema.Key
 }
 
-// At returns the number at a place of the band, of which 0.5 is the value: half of all draws are below it. Between the
-// value and a bound all numbers are equally likely.
+// At returns the number at a quantile of the band. Place 0.5 is the value: half of all draws are below it. Without LogNormal, numbers
+// between the value and a bound are equally likely.
 func (b *Band) At(place float64) float64 {
 	if b.LogNormal {
-		const tenth, most = 1.2815515655446004, 3 // standard deviations: of the ends, and of the furthest draw
+		const tenth, most = 1.2815515655446004, 3 // standard deviations: at the ends, and at the furthest draw
 		z := min(most, max(-most, math.Sqrt2*math.Erfinv(float64(2*place)-1)))
 		if z > 0 {
 			return float64(b.Value * portable.Pow(b.High/b.Value, z/tenth))
@@ -106,9 +105,8 @@ func (b *Band) At(place float64) float64 {
 	return b.Value + float64((b.High-b.Value)*(float64(2*place)-1))
 }
 
-// Uncertain returns the keys of c with a band, in order of their names: constants with one in their value, and those of
-// [bands]. c is the configuration of these origins, or one that differs in numbers that the same layers set. An error
-// names a value outside of its range.
+// Uncertain returns the keys of c with a band, ordered by name: constants with a band in their value, and the keys of [bands]. c is the
+// configuration of these origins, or one with other numbers from the same layers. The error names a value outside of its range.
 func (o *Origins) Uncertain(c *Config) (all []Band, err error) {
 	constant := reflect.TypeFor[energy.Constant]()
 	for i := range c.loader.keys.Keys {

@@ -18,18 +18,18 @@ import (
 	"github.com/l3sim/l3sim/llm"
 )
 
-// base is a section that starts from a preset of its own, or from a file that describes it whole.
+// base is a section that starts from its own preset, or from a file with the whole section.
 type base struct {
 	key     string // the key that names the preset or file
 	section string
 	kind    Kind
-	also    string // another section that its files may have, "" for none
+	also    string // another section that the section's files may have; "" for none
 }
 
 const memoryShare = "gpu.memory_share"
 
-// served are keys of such sections that say how a server uses what the section describes. They hold for whatever a
-// higher layer names in its place.
+// served are keys of such sections that say how a server uses the hardware or model. They stay in effect when a higher layer names another
+// one.
 var served = []string{memoryShare, "model.expert_tile_hidden", "model.expert_tile_ffn", "model.expert_scale_copies"}
 
 // bases are the sections that may start from a preset or a file.
@@ -40,22 +40,22 @@ var bases = []base{
 	{"prices.preset", "prices", PriceLists, ""},
 }
 
-var keys = schema.Of[Config]() // those of the sections that are in every configuration
+var keys = schema.Of[Config]() // keys of the sections that every configuration has
 
-// name returns the key of the section's own name.
+// name returns the key that holds the section's own name.
 func (b *base) name() string { return b.section + ".name" }
 
-// root is the preset or the whole section that a section of a configuration starts from.
+// root is the preset or file from which a section of a configuration starts.
 type root struct {
-	preset  string   // its name, or that of a part in a table; "" where another file describes the whole section
+	preset  string   // name of the preset, or of a part in a table; "" if a file has the whole section
 	entries []entry  // of the preset
-	files   []*layer // named in its place or to lie over it, the lowest first
-	named   *entry   // what named it
-	owner   int      // the layer of named
-	table   *table   // of the part of DRAM, nil for those that ship
+	files   []*layer // files named instead of the preset or on top of it, the lowest first
+	named   *entry   // the entry that names the root
+	owner   int      // index of the layer of named
+	table   *table   // the table of a user's DRAM part; nil for shipped parts
 }
 
-// identity returns the preset or the file that a layer takes a section from, "" where it leaves that to others.
+// identity returns the preset or the file that a layer names for the section, or "".
 func (b *base) identity(l *layer) string {
 	if e := l.find(b.key); e != nil {
 		return e.value.String()
@@ -63,13 +63,13 @@ func (b *base) identity(l *layer) string {
 	return ""
 }
 
-// describes says that a layer has all that the section must have, under a name.
+// describes reports whether a layer has the whole section, under a name.
 func (b *base) describes(l *layer, name string) bool {
 	own := l.find(b.name())
 	return own != nil && own.value.String() == name && len(b.missing(l)) == 0
 }
 
-// missing returns the keys of the section that a layer does not set and must.
+// missing returns the required keys of the section that a layer does not set.
 func (b *base) missing(l *layer) []string {
 	var missing []string
 	for _, k := range keys.Section(b.section) {
@@ -80,16 +80,16 @@ func (b *base) missing(l *layer) []string {
 	return missing
 }
 
-// mayLack says that the layer need not set a key: the key is optional, or a section that it is in, of which the layer has nothing.
+// mayLack reports whether the layer may leave out a key: the key is optional, or is in an optional section of which the layer sets nothing.
 func (l *layer) mayLack(k *schema.Key) bool {
 	return slices.ContainsFunc(k.Optional, func(o string) bool {
 		return o == k.Name || !slices.ContainsFunc(l.entries, func(e entry) bool { return strings.HasPrefix(e.key, o) })
 	})
 }
 
-// find returns the root of the section: from the highest layer down, the first one that
-// names a preset or a file with a whole section. The configuration of a run is its own file: it names what it describes.
-// Files without a name of their own lie over the root that the layers below name.
+// find returns the root of the section: from the highest layer down, the first layer that names a preset or has the whole section. A run's
+// configuration file has the whole section and names itself. Files without a name of their own apply on top of the root that lower layers
+// name.
 func (b *base) find(ld *Loader, layers []*layer) (*root, error) {
 	r := &root{}
 	for i := len(layers) - 1; i >= 0; i-- {
@@ -144,12 +144,13 @@ func (b *base) find(ld *Loader, layers []*layer) (*root, error) {
 	return nil, &input.Error{File: layers[0].file, Key: b.key, Expected: "the name of a preset"}
 }
 
-// changes says that a section's name in a layer, nil for none, is of what the layers below say, or of --set alone.
+// changes reports whether a layer only modifies the section of the layers below: its name for the section (own) is nil, comes from --set,
+// or equals theirs.
 func (b *base) changes(own *entry, below []*layer) bool {
 	return own == nil || own.line == 0 || own.value.String() == b.identityBelow(below)
 }
 
-// unnamed is the error for a section with a name of its own in a layer that does not say what it starts from.
+// unnamed is the error for a layer that gives the section a name of its own but does not say what it starts from.
 func (b *base) unnamed(own *entry, below []*layer) error {
 	return &input.Error{File: own.file, Line: own.line, Key: own.key, Value: schema.Written(own.value.String()), Expected: fmt.Sprintf(
 		"%s with it, the preset or the file that [%s] starts from (%s takes a file with a whole section); without a name it changes %s",
@@ -174,7 +175,7 @@ func (b *base) preset(r *root, owner int, named *entry, name string) (*root, err
 	return r, nil
 }
 
-// incomplete is the error for a section with a name of its own that lacks keys.
+// incomplete is the error for a section that has a name of its own and lacks keys.
 func (b *base) incomplete(name *entry, missing []string, below string) error {
 	const most = 5
 	list := strings.Join(missing[:min(len(missing), most)], ", ")
@@ -189,20 +190,20 @@ func (b *base) incomplete(name *entry, missing []string, below string) error {
 	return bad
 }
 
-// isFile says that a name that is no preset's is meant as a file's.
+// isFile reports whether a name that is not a preset's looks like a file.
 func isFile(name string) bool {
 	ext := filepath.Ext(name)
 	info, err := os.Stat(name)
 	return name == input.Stdin || strings.ContainsAny(name, `/\`) || strings.Contains(name, ".toml:") || ext == ".toml" || ext == ".json" || err == nil && info.Mode().IsRegular()
 }
 
-// isModelFolder says that a name is that of a folder with a config.json, as servers take it.
+// isModelFolder reports whether a name is a folder with a config.json, the form that servers accept.
 func isModelFolder(name string) bool {
 	info, err := os.Stat(filepath.Join(name, modelFile))
 	return err == nil && info.Mode().IsRegular()
 }
 
-// noFile is the error for a path that does not exist, which may be the name of a model on Hugging Face.
+// noFile is the error for a path that does not exist, and may be the name of a model on Hugging Face.
 func (b *base) noFile(path string, err error) error {
 	what := "a TOML file with [" + b.section + "]"
 	if b.kind == Model {
@@ -216,7 +217,7 @@ func (b *base) noFile(path string, err error) error {
 		Nearest: input.Alike(strings.TrimPrefix(strings.ToLower(filepath.Base(path)), "meta-"), names)}
 }
 
-// read reads a file that describes the section: TOML, a model's config.json, or a table of a DRAM standard.
+// read reads a file with the section: TOML, a model's config.json, or a table of a DRAM standard.
 func (b *base) read(ld *Loader, path string) (*layer, error) {
 	if b.kind == DRAMs {
 		if l, err := tableLayer(path); l != nil || err != nil {
@@ -261,10 +262,10 @@ func (b *base) read(ld *Loader, path string) (*layer, error) {
 // modelFile is the file of a model on Hugging Face's hub that describes its shape.
 const modelFile = "config.json"
 
-// maxModelText bounds a config.json in bytes: those of quantised checkpoints may list every module that is not.
+// maxModelText bounds a config.json in bytes. Quantised checkpoints may list every module that is not quantised.
 const maxModelText = 16 << 20
 
-// inFolder returns the path of the config.json in a folder of a model, and any other path as it is.
+// inFolder returns the path of the config.json in a model's folder, and any other path unchanged.
 func inFolder(path string) string {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return filepath.Join(path, modelFile)
@@ -272,7 +273,7 @@ func inFolder(path string) string {
 	return path
 }
 
-// modelLayer reads a model's config.json. How many GPUs share a replica is not in it.
+// modelLayer reads a model's config.json, which does not say how many GPUs share a replica.
 func modelLayer(path string, text []byte) (*layer, error) {
 	name, beside := besideModel(path)
 	m, quantised, notes, err := llm.FromCheckpoint(text, name, beside)
@@ -302,7 +303,7 @@ func modelLayer(path string, text []byte) (*layer, error) {
 	return l, nil
 }
 
-// besideModel returns the name and the text of the first file beside a config.json that may say how its checkpoint is quantised.
+// besideModel returns the name and the text of the first file next to a config.json that may describe the checkpoint's quantisation.
 func besideModel(path string) (name string, text []byte) {
 	if path == input.Stdin {
 		return "", nil
@@ -315,14 +316,14 @@ func besideModel(path string) (name string, text []byte) {
 	return "", nil
 }
 
-// modelName names a model after its file: models are downloaded to folders of their names, which hold a config.json, or to the hub's cache
-// (models--ORG--NAME/snapshots/REVISION). A file of another name is called as it is.
+// modelName derives a model's name from its path. A config.json has the name of its folder, or of its entry in the hub's cache
+// (models--ORG--NAME/snapshots/REVISION). Any other file has its own name.
 func modelName(path string) string {
 	if filepath.Base(path) != modelFile {
 		return strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
 	}
 	folder := filepath.Dir(path)
-	if whole, err := filepath.Abs(folder); err == nil && folder != "." { // .. is a folder, too
+	if whole, err := filepath.Abs(folder); err == nil && folder != "." { // also for ".."
 		folder = whole
 	}
 	if up := filepath.Dir(folder); filepath.Base(up) == "snapshots" {

@@ -8,15 +8,15 @@ import (
 	"github.com/l3sim/l3sim/input/schema"
 )
 
-// Change is a key whose value is not that of the presets.
+// Change is a key whose value differs from that of the presets.
 type Change struct {
 	Key   string
-	Value string // as messages write it
+	Value string // as messages show it
 }
 
-// Changed returns the keys that differ from the presets that the configuration
-// names, in the order of the struct: what a user changed, wherever that was; not those of [content], and of a fit that is named in place
-// of the GPU's its name alone. It returns none where a preset cannot be read.
+// Changed returns the keys that differ from the presets that the configuration names, in the order of the struct, wherever the user set
+// them. It leaves out [content]. For a fit other than the GPU's own, it returns only gpu.fit and not the fit's keys. It returns nothing if
+// a preset cannot be read.
 func (c *Config) Changed() []Change {
 	if c.Made() != nil {
 		return nil
@@ -30,7 +30,7 @@ func (c *Config) Changed() []Change {
 	var changes []Change
 	for _, k := range c.loader.keys.Changed(base, c) {
 		if strings.HasPrefix(k.Name, contentPrefix) {
-			continue // the key that names the file is there
+			continue // the key that names the file is reported instead
 		}
 		value, _ := schema.Literal(k.Get(c).Interface())
 		changes = append(changes, Change{k.Name, value})
@@ -38,8 +38,7 @@ func (c *Config) Changed() []Change {
 	return changes
 }
 
-// ofPresets returns the configuration that the presets in flags make, nil where one
-// cannot be read. It need not be valid.
+// ofPresets returns the configuration of the presets in flags, unvalidated, or nil if one cannot be read.
 func (ld *Loader) ofPresets(flags []Flag) *Config {
 	l, err := ld.flagLayer(flags)
 	if err != nil {
@@ -52,7 +51,8 @@ func (ld *Loader) ofPresets(flags []Flag) *Config {
 	return r.config
 }
 
-// withFit is ofPresets with the kernels of a shipped fit in place of the GPU's own, under the name of the GPU's own: only the name differs then.
+// withFit is ofPresets with the kernels of another shipped fit, but with the name of the GPU's own fit, so that the name is the only
+// difference.
 func (ld *Loader) withFit(flags []Flag, fit string) *Config {
 	base := ld.ofPresets(flags)
 	if base == nil || base.GPU.Fit == fit || !slices.Contains(Names(Fits), fit) {
@@ -65,14 +65,14 @@ func (ld *Loader) withFit(flags []Flag, fit string) *Config {
 	return base
 }
 
-// ModelTitle returns the model's name and, where it starts from a preset and has no
-// name of its own, which keys differ, but for those that the caller tells elsewhere: "gpt-175b, changed: layers".
+// ModelTitle returns the model's name. If the model is a preset that the user changed without renaming it, the changed keys follow, except
+// those in but: "gpt-175b, changed: layers".
 func (c *Config) ModelTitle(but ...string) string {
 	return c.title("model", Model, Flag{Key: "run.model", Value: c.Run.Model}, c.Model.Name, but...)
 }
 
-// GPUTitle is ModelTitle of the GPU. What the system preset changes in every GPU is no
-// difference. A GPU with a name of its own on a preset is "b200 (h200-sxm, changed: sms)".
+// GPUTitle is ModelTitle for the GPU. Changes that the system preset makes to every GPU are left out. A GPU with its own name on a preset
+// is titled "b200 (h200-sxm, changed: sms)".
 func (c *Config) GPUTitle() string {
 	if preset, changed := c.GPUBase(); preset != "" {
 		return fmt.Sprintf("%s (%s)", c.GPU.Name, titled(preset, changed))
@@ -80,8 +80,8 @@ func (c *Config) GPUTitle() string {
 	return c.title("gpu", GPUs, Flag{Key: "gpu.preset", Value: c.GPU.Preset}, c.GPU.Name)
 }
 
-// GPUBase returns the preset that a GPU with a name of its own starts from, and the keys of [gpu]
-// that differ from it, of a shipped fit its name alone; "" where the GPU is the preset or stands for itself.
+// GPUBase returns the preset from which a GPU with its own name starts, and the keys of [gpu] that differ from it. Of a shipped fit only
+// its name counts. The preset is "" if the GPU is the preset itself or is not based on one.
 func (c *Config) GPUBase() (preset string, changed []string) {
 	if !slices.Contains(Names(GPUs), c.GPU.Preset) {
 		return "", nil
@@ -96,7 +96,7 @@ func (c *Config) GPUBase() (preset string, changed []string) {
 	}
 	base.GPU.Preset, base.GPU.Name = c.GPU.Preset, c.GPU.Name
 	changed = c.changedIn("gpu", base)
-	// What the system preset changes in the GPU is there, or not where a file names the preset: neither is the user's change.
+	// The system preset's changes to the GPU are not the user's. They are absent if a file names the preset.
 	if inSystem := c.base(Flag{Key: "gpu.preset", Value: c.GPU.Preset}); inSystem != nil {
 		users := c.changedIn("gpu", inSystem)
 		changed = slices.DeleteFunc(changed, func(key string) bool { return !slices.Contains(users, key) })
@@ -104,8 +104,8 @@ func (c *Config) GPUBase() (preset string, changed []string) {
 	return c.GPU.Preset, changed
 }
 
-// changedIn returns the keys of a section, without its name, that differ from another configuration's. The share of its memory that a server
-// takes makes no other GPU.
+// changedIn returns the keys of a section that differ from another configuration's, without the section's name. The memory share does not
+// count: it is a property of the server, not of the GPU.
 func (c *Config) changedIn(section string, from *Config) (changed []string) {
 	for _, k := range keys.Changed(from, c) {
 		if key, ours := strings.CutPrefix(k.Name, section+"."); ours && k.Name != memoryShare {
@@ -115,9 +115,9 @@ func (c *Config) changedIn(section string, from *Config) (changed []string) {
 	return changed
 }
 
-const shownChanges = 4 // how many keys a title names
+const shownChanges = 4 // number of keys that a title names
 
-// title returns a name, and the keys in which the section differs from the preset of that name.
+// title returns a name and the keys of the section that differ from the preset of that name.
 func (c *Config) title(section string, kind Kind, named Flag, name string, but ...string) string {
 	if !slices.Contains(Names(kind), named.Value) {
 		return name
@@ -130,7 +130,7 @@ func (c *Config) title(section string, kind Kind, named Flag, name string, but .
 	return titled(name, slices.DeleteFunc(changed, func(key string) bool { return slices.Contains(but, key) }))
 }
 
-// base returns the configuration of the system preset with a preset of a section, for a GPU's with the fit that c names, nil where one cannot be read.
+// base returns the system preset with a preset of a section and, for a GPU, with the fit that c names. It is nil if one cannot be read.
 func (c *Config) base(named Flag) *Config {
 	var fit string
 	if named.Key == "gpu.preset" {

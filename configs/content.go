@@ -7,31 +7,31 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// Content is the section [content]: which files the configuration was loaded with, where what they hold is in no key.
-// Load fills it in, so a configuration that it writes names them by content too, and refuses to load others.
+// Content is the section [content]: hashes of the files whose contents no key holds. Load fills it in. A configuration that it writes thus
+// identifies its files, and refuses to load with other ones.
 type Content struct {
-	DRAMPreset    string `toml:"dram_preset"`    // SHA-256, in hexadecimal, of the table of a standard that dram.preset names, which must have it; "": of whatever is there
-	PolicyGates   string `toml:"policy_gates"`   // SHA-256, in hexadecimal, of the file that policy.gates names, which must have it; "": of whatever is there
-	PolicyProfile string `toml:"policy_profile"` // SHA-256, in hexadecimal, of the file that policy.profile names, which must have it; "": of whatever is there
+	DRAMPreset    string `toml:"dram_preset"`    // SHA-256, in hexadecimal, that the table named by dram.preset must have; "" accepts any
+	PolicyGates   string `toml:"policy_gates"`   // SHA-256, in hexadecimal, that the file named by policy.gates must have; "" accepts any
+	PolicyProfile string `toml:"policy_profile"` // SHA-256, in hexadecimal, that the file named by policy.profile must have; "" accepts any
 }
 
-// contentDefaults is the section [content] below all presets.
+// contentDefaults are the defaults of [content], below all presets.
 const contentDefaults = `[content]
 dram_preset = ""    # whatever dram.preset names; the rules of commands
 policy_gates = ""   # whatever policy.gates names; which heads stream
 policy_profile = "" # whatever policy.profile names; how much heads attend to
 `
 
-const contentPrefix = "content." // begins the keys of Content
+const contentPrefix = "content." // prefix of the keys of Content
 
-// contents are the keys of Content with the keys that name the files.
+// contents pairs each key of Content with the key that names the file.
 var contents = []struct{ key, of string }{
 	{contentPrefix + "dram_preset", "dram.preset"},
 	{contentPrefix + "policy_gates", "policy.gates"},
 	{contentPrefix + "policy_profile", "policy.profile"},
 }
 
-// forget drops what lower layers say of the content of files that a layer names anew.
+// forget clears the content that lower layers gave for a file when a layer names the file anew.
 func (r *resolution) forget(l *layer) {
 	for _, f := range contents {
 		if l.find(f.of) != nil {
@@ -41,7 +41,7 @@ func (r *resolution) forget(l *layer) {
 	}
 }
 
-// readFiles reads the files whose content belongs to the configuration, and compares it with what layers say of it.
+// readFiles hashes the files that belong to the configuration, and compares the hashes with those in layers.
 func (r *resolution) readFiles() error {
 	c := r.config
 	if err := c.Policy.ReadFiles(); err != nil {

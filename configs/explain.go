@@ -16,32 +16,30 @@ import (
 	"github.com/l3sim/l3sim/input/schema"
 )
 
-// meanings has a line "package.Type.Field, tab, what its comment says" for each field that keys are of.
+// meanings has a line "package.Type.Field, tab, comment of the field" for each field with a key.
 //
 //go:embed meanings.tsv
 var meanings string
 
-// Explanation is everything that 'l3sim config explain' says about a key.
+// Explanation is all that 'l3sim config explain' prints about a key.
 type Explanation struct {
 	Key     string `json:"key"`
 	Meaning string `json:"meaning"`
-	Takes   string `json:"takes"` // kind of value, with the units that it may have
+	Takes   string `json:"takes"` // accepted kind of value, with its units
 	Range   string `json:"range"` // "" where any such value is legal
-	// Band is the range in which the value is uncertain, "" for a constant, whose value has it, and for what is certain.
+	// Band is the range of an uncertain value; "" for a certain one, and for a constant, whose value includes its band.
 	Band string `json:"band,omitempty"`
-	// Value is the value in effect, which is set in SetIn; Source is what the preset or
-	// file there says of it.
+	// Value is the value in effect, set in SetIn. Source is the comment on it there.
 	Value  string `json:"value"`
 	SetIn  string `json:"set_in"`
 	Source string `json:"source"`
-	// Default is the value without files, --set and flags, which is set in DefaultIn.
+	// Default is the value without files, --set and flags, set in DefaultIn.
 	Default       string `json:"default"`
 	DefaultIn     string `json:"default_in"`
 	DefaultSource string `json:"default_source"`
 }
 
-// Explain says what is known of a key in the configuration that o amounts to, which
-// need not be valid. A name that is no key is an *input.Error.
+// Explain describes a key in the configuration of o, which need not be valid. A name that is not a key is an *input.Error.
 func (ld *Loader) Explain(o Options, key string) (*Explanation, error) {
 	if err := ld.Made(); err != nil {
 		return nil, err
@@ -57,8 +55,8 @@ func (ld *Loader) Explain(o Options, key string) (*Explanation, error) {
 	return &all[0], nil
 }
 
-// Find explains the keys of a section, or those that a word is in the name of or that others call so, and behind
-// them those with the word in their meaning; all keys where it is "". A word of no key is an *input.Error.
+// Find explains the keys of a section, or the keys with a word in their name or in a name that other programs use, followed by keys with
+// the word in their meaning. An empty word finds all keys. A word that finds nothing is an *input.Error.
 func (ld *Loader) Find(o Options, word string) ([]Explanation, error) {
 	if err := ld.Made(); err != nil {
 		return nil, err
@@ -74,7 +72,7 @@ func (ld *Loader) Find(o Options, word string) ([]Explanation, error) {
 			})
 		}
 		found = in(func(k schema.Key) string { return k.Name })
-		if len(word) > 2 { // two letters are in every meaning
+		if len(word) > 2 { // two letters occur in every meaning
 			for _, k := range in(func(k schema.Key) string { return meaning(&k) }) {
 				if !slices.ContainsFunc(found, func(f schema.Key) bool { return f.Name == k.Name }) {
 					found = append(found, k)
@@ -93,14 +91,14 @@ func (ld *Loader) Find(o Options, word string) ([]Explanation, error) {
 	return ld.explain(o, found...)
 }
 
-// explain explains keys in the configuration that o amounts to.
+// explain explains keys in the configuration of o.
 func (ld *Loader) explain(o Options, keys ...schema.Key) ([]Explanation, error) {
 	r, err := ld.resolveOptions(nil, o)
 	if err != nil {
 		return nil, err
 	}
 	var preset Options
-	if keys[0].Name != "preset" { // the other defaults are those of the system preset
+	if keys[0].Name != "preset" { // all other defaults come from the system preset
 		preset.Flags = []Flag{{"preset", "preset", r.config.Preset}}
 	}
 	d, err := ld.resolveOptions(nil, preset)
@@ -120,13 +118,13 @@ func (ld *Loader) explain(o Options, keys ...schema.Key) ([]Explanation, error) 
 	}), nil
 }
 
-// meaning returns what the comment of a key's field says.
+// meaning returns the comment of a key's field.
 func meaning(k *schema.Key) string {
 	in := strings.TrimPrefix(k.Owner.PkgPath(), "github.com/l3sim/l3sim/")
 	return lineOf(meanings, in+"."+k.Owner.Name()+"."+k.Field)
 }
 
-// explain returns a key's value, where it is set and what is said of it there.
+// explain returns a key's value, where it is set, and the comment there.
 func (r *resolution) explain(k *schema.Key) (value, place, source string) {
 	o := r.origin[k.Name]
 	place = o.file
@@ -143,15 +141,14 @@ func (r *resolution) explain(k *schema.Key) (value, place, source string) {
 	return schema.Text(k.Get(r.config)), place, o.comment
 }
 
-// readRanges returns what the rules say that keys must be, by key, where the other keys
-// are those of the default configuration.
+// readRanges returns the accepted values by key, as text. Rules that depend on other keys use the default configuration.
 func (ld *Loader) readRanges() map[string]string {
 	valid, err := ld.Load(Options{})
 	if err != nil {
 		return nil
 	}
 	one := reflect.ValueOf(1)
-	for _, k := range ld.keys.Section("gpu") { // sections of kernels have rules where the GPU has them
+	for _, k := range ld.keys.Section("gpu") { // a kernel's section has rules only if the GPU has the kernel
 		if len(k.Optional) > 0 && k.Get(valid).IsZero() && one.CanConvert(k.Type) && k.Type.Kind() != reflect.String {
 			k.Set(valid, one.Convert(k.Type))
 		}
@@ -169,13 +166,13 @@ func (ld *Loader) readRanges() map[string]string {
 	return all
 }
 
-// WriteTOML writes every key of the configuration in the order of the struct, those of [content] where
-// they name a file. Read as an overlay, alone, the text gives an equal Config.
+// WriteTOML writes every key of the configuration in the order of the struct; keys of [content] only if they name a file. Loading the text
+// as the only overlay gives an equal Config.
 func (c *Config) WriteTOML(w io.Writer) error {
 	if err := c.Made(); err != nil {
 		return err
 	}
-	lines := map[string][]byte{} // by section, as keys within a section stand behind its own
+	lines := map[string][]byte{} // by section, since a section's own keys precede its nested sections
 	for _, k := range c.loader.keys.Keys {
 		value, ok := schema.Literal(k.Get(c).Interface())
 		if !ok {
@@ -201,8 +198,7 @@ func (c *Config) WriteTOML(w io.Writer) error {
 	return err
 }
 
-// SHA256 returns the hexadecimal SHA-256 of what WriteTOML writes: equal for two
-// configurations exactly where they are equal in every key.
+// SHA256 returns the hexadecimal SHA-256 of the text of WriteTOML. It is equal for two configurations exactly if all keys are equal.
 func (c *Config) SHA256() (string, error) {
 	hash := sha256.New()
 	if err := c.WriteTOML(hash); err != nil {

@@ -8,10 +8,10 @@ import (
 	"github.com/l3sim/l3sim/input/schema"
 )
 
-// formerKeys are the keys that had another name in an earlier version, or were removed. Whatever uses one is refused
-// with its new name. CHANGELOG.md has the same table ("Renamed and removed keys"): TestFormerKeys compares the two.
+// formerKeys are the keys that were renamed or removed. The loader refuses them and gives the new name. CHANGELOG.md has the same table
+// ("Renamed and removed keys"); TestFormerKeys compares the two.
 var formerKeys = slices.SortedFunc(slices.Values(append(policyKeys(), []schema.Former{
-	// 0.1.0: names in the field's words and in one spelling; a factor or a share among keys with units says so.
+	// 0.1.0: the field's terms in one spelling; factors and shares among keys with units are named as such.
 	{Name: "batching.max_batch_tokens", Now: "batching.max_num_batched_tokens"},
 	{Name: "energy.dram_currents", Now: "energy.dram_current_factor"},
 	{Name: "energy.gpu", Now: "energy.gpu_factor"},
@@ -36,10 +36,10 @@ var formerKeys = slices.SortedFunc(slices.Values(append(policyKeys(), []schema.F
 	{Name: "prices.utilisation", Now: "prices.utilization"},
 }...)), func(a, b schema.Former) int { return cmp.Compare(a.Name, b.Name) })
 
-// laterPolicyKeys are keys of policies that were never keys of [policy].
+// laterPolicyKeys are keys of policies that were never in [policy].
 var laterPolicyKeys = []string{"list_overlap", "token_overlap"}
 
-// policyKeys are the keys of policies, which were keys of [policy] before each policy had a section of its own.
+// policyKeys are the former keys of [policy] that moved to each policy's own section.
 func policyKeys() (former []schema.Former) {
 	for _, section := range policies.Builtin().Sections() {
 		for _, k := range schema.Walk(section.Type, "toml") {

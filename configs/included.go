@@ -13,16 +13,15 @@ import (
 	"github.com/l3sim/l3sim/input/schema"
 )
 
-// A named table is a set of keys that one other key names: an embedded table or a file. Its entries are keys as all others, and whoever
-// names a table has them in place of those below; what stands beside the name or above it lies over the table.
+// A named table is a set of keys that another key includes by name, from an embedded table or a file. A layer that names a table replaces
+// the entries of lower layers. Keys in the same layer or above override the table's entries.
 type namedTable struct {
 	key      string
 	kind     Kind
-	sections []string // that the table's entries are in
-	but      []string // keys of these sections that are no entries
+	sections []string // sections of the table's entries
+	but      []string // keys of these sections that are not entries
 }
 
-// namedTables are all named tables.
 var namedTables = []namedTable{
 	{"gpu.fit", Fits, sectionsIn("gpu"), nil},
 	{"energy.constants", EnergyTables, []string{"energy"}, nil},
@@ -30,18 +29,18 @@ var namedTables = []namedTable{
 	{"prices.preset", PriceLists, []string{"prices"}, nil},
 }
 
-// sectionsIn returns the sections right in a section.
+// sectionsIn returns the direct subsections of a section.
 func sectionsIn(section string) []string {
 	return slices.DeleteFunc(keys.Sections(), func(s string) bool { in, _ := schema.Split(s); return in != section })
 }
 
-// has says whether a key is an entry of the table.
+// has reports whether a key is an entry of the table.
 func (n *namedTable) has(key string) bool {
 	return key != n.key && !slices.Contains(n.but, key) &&
 		slices.ContainsFunc(n.sections, func(s string) bool { return strings.HasPrefix(key, s+".") })
 }
 
-// TableOf returns the key that names the table of which a key is an entry, "" where it is an entry of none.
+// TableOf returns the key that names the table with the entry key, or "".
 func TableOf(key string) string {
 	for i := range namedTables {
 		if namedTables[i].has(key) {
@@ -60,10 +59,11 @@ func Tables() []string {
 	return names
 }
 
-// included says that layers take the entries of the table where they name it. The tables of other kinds are those of bases.
+// included reports whether the table's entries are added to the layer that names it. Tables of the other kinds are roots of sections
+// (bases).
 func (n *namedTable) included() bool { return n.kind == Fits || n.kind == EnergyTables }
 
-// include adds the entries of the tables that a layer names to the layer. It keeps those that the layer has itself.
+// include adds the entries of the tables that a layer names to the layer, except entries that the layer has itself.
 func (ld *Loader) include(l *layer) (*layer, error) {
 	for i := range namedTables {
 		n := &namedTables[i]
@@ -89,19 +89,19 @@ func (ld *Loader) include(l *layer) (*layer, error) {
 	return l, nil
 }
 
-// whole says that a layer has every entry that the table must have: a lower layer's entries that it lacks are then none of it. The
-// configuration of a run that is read again has them beside the table's name.
+// whole reports whether a layer has every required entry of the table. Entries of lower layers then do not apply. A run's configuration,
+// when read again, has all entries next to the table's name.
 func (n *namedTable) whole(ld *Loader, l *layer) bool {
 	return !slices.ContainsFunc(ld.keys.Keys, func(k schema.Key) bool { return n.has(k.Name) && len(k.Optional) == 0 && l.find(k.Name) == nil })
 }
 
-// replaced says that a layer above an entry of a table names another whole table in its place.
+// replaced reports whether a layer above an entry of a table names another whole table in its place.
 func (e *entry) replaced(above ...*layer) bool {
 	return e.named != nil && slices.ContainsFunc(above, func(l *layer) bool { return slices.Contains(l.whole, e.named.key) })
 }
 
-// FitWith returns an embedded fit that sets a key or, where none does, others of its section: that of the configuration if it does;
-// "" where none does.
+// FitWith returns an embedded fit that sets a key or, if none does, other keys of its section. The configuration's own fit comes first. It
+// returns "" if no fit does.
 func (c *Config) FitWith(key string) string {
 	section, _ := schema.Split(key)
 	for _, sets := range []func(e entry) bool{
@@ -150,32 +150,32 @@ func (ld *Loader) table(n *namedTable, named *entry) (*layer, error) {
 	return l, nil
 }
 
-// Fit says where a table of kernels' parameters is from, in its section [fit], which sets no key. [gpu.measured] of the table has the
-// range of the data.
+// Fit is the section [fit] of a table of kernel parameters: where they come from. It sets no key. [gpu.measured] of the table has the range
+// of the data.
 type Fit struct {
 	Source string `toml:"source"` // of the measurements
-	Rows   int    `toml:"rows"`   // that the parameters were fitted to, 0 where none or unknown
-	// HeldOut has errors on rows that the fit has not seen, where they are not of single kinds.
+	Rows   int    `toml:"rows"`   // number of rows that the parameters were fitted to; 0 for none or unknown
+	// HeldOut describes errors on held-out rows that are not of a single kind of kernel.
 	HeldOut string `toml:"held_out,omitempty"`
-	// Base is the fit whose kernels are those of all kinds without an entry in Kinds, "" for none.
+	// Base is the fit that supplies all kinds without an entry in Kinds; "" for none.
 	Base string `toml:"base,omitempty"`
-	// Scaled says that Base is another GPU's, in proportion to the data sheets.
+	// Scaled reports that Base is another GPU's fit, scaled by the data sheets.
 	Scaled bool               `toml:"scaled,omitempty"`
-	Kinds  map[string]FitKind `toml:"kinds,omitempty"` // of kernels
+	Kinds  map[string]FitKind `toml:"kinds,omitempty"` // by kind of kernel
 }
 
-// FitKind says where the parameters of a kind of kernels are from.
+// FitKind says where the parameters of a kind of kernels come from.
 type FitKind struct {
-	Rows int `toml:"rows,omitempty"` // that they were fitted to
-	// Mean, Median and P90 are errors in percent, on shapes that the fit has not seen; 0 where unknown.
+	Rows int `toml:"rows,omitempty"` // number of rows that they were fitted to
+	// Mean, Median and P90 are errors in percent on held-out shapes; 0 if unknown.
 	Mean   float64 `toml:"mean,omitempty"`
 	Median float64 `toml:"median,omitempty"`
 	P90    float64 `toml:"p90,omitempty"`
-	Range  string  `toml:"range,omitempty"` // of the rows
-	From   string  `toml:"from,omitempty"`  // another fit, whose the parameters are
+	Range  string  `toml:"range,omitempty"` // range of the rows
+	From   string  `toml:"from,omitempty"`  // another fit, from which the parameters are taken
 }
 
-// String returns the entry as a fit file has it.
+// String formats the entry as in a fit file.
 func (k FitKind) String() string {
 	var fields []string
 	add := func(given bool, format string, v any) {
@@ -192,7 +192,7 @@ func (k FitKind) String() string {
 	return "{" + strings.Join(fields, ", ") + "}"
 }
 
-// FitOf returns where an embedded fit is from.
+// FitOf returns the origin of an embedded fit.
 func FitOf(name string) (*Fit, error) {
 	text, err := source(Fits, name, "gpu.fit")
 	if err != nil {
@@ -210,7 +210,7 @@ func fitOf(file, text string) (*Fit, error) {
 	return &document.Fit, err
 }
 
-// checkFit says what is wrong with the section [fit] of a user's file.
+// checkFit returns the faults in the section [fit] of a user's file.
 func checkFit(file, text string) error {
 	f, err := fitOf(file, text)
 	if err != nil {
@@ -258,15 +258,15 @@ func checkFit(file, text string) error {
 	return nil
 }
 
-// describesFit says that a key of a file is one of [fit], or the section.
+// describesFit reports whether a key is [fit] or one of its keys.
 func describesFit(key string) bool {
 	return key == "fit" || slices.Contains(describingKeys, key) || strings.HasPrefix(key, "fit.kinds.") && inKinds(key)
 }
 
-// describingKeys are those of [fit], but for kinds'.
+// describingKeys are the keys of [fit] other than those of kinds.
 var describingKeys = []string{"fit.source", "fit.rows", "fit.held_out", "fit.base", "fit.scaled", "fit.kinds"}
 
-// inKinds says that a key is a kind or one of its fields.
+// inKinds reports whether a key is a kind or one of its fields.
 func inKinds(key string) bool {
 	parts := strings.Split(key, ".")
 	return len(parts) == 3 || len(parts) == 4 && slices.Contains([]string{"rows", "mean", "median", "p90", "range", "from"}, parts[3])

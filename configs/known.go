@@ -14,22 +14,22 @@ type Grade string
 // The grades.
 const (
 	Measured  Grade = "measured"       // on this GPU, with the fit's framework
-	Borrowed  Grade = "borrowed"       // measured on this GPU with another framework, or on another GPU
+	Borrowed  Grade = "borrowed"       // measured on another GPU and scaled by the data sheets
 	DataSheet Grade = "data sheet"     // measured on another GPU, in proportion to the data sheets
-	Never     Grade = "never measured" // parameters of other kernels, or of nothing
+	Never     Grade = "never measured" // parameters of other kernels, or of none
 )
 
-// Grades are all grades, the best first.
+// Grades are all grades, from best to least known.
 var Grades = []Grade{Measured, Borrowed, DataSheet, Never}
 
-// Known is what is known of the kernels of a kind.
+// Known is the grade and origin of a kind of kernels.
 type Known struct {
 	Grade Grade
-	Fit   string // whose rows they are, "" for none
+	Fit   string // fit with the measured rows; "" for none
 	FitKind
 }
 
-// KernelsKnown returns what is known of the GPU's kernels of a kind, as the section [fit.kinds] of a fit names it.
+// KernelsKnown returns how well the GPU's kernels of a kind are known. Kinds are named as in the section [fit.kinds] of a fit.
 func (c *Config) KernelsKnown(kind string) (Known, error) {
 	k, err := known(c.GPU.Fit, kind)
 	if err != nil || k.Grade == Never {
@@ -45,15 +45,15 @@ func (c *Config) KernelsKnown(kind string) (Known, error) {
 	return k, nil
 }
 
-// ofGPU says that a fit is of the GPU of a preset: it has its name, with or without a framework behind it.
+// ofGPU reports whether a fit is of a preset's GPU: it has the preset's name, with or without a framework after it.
 func ofGPU(fit, preset string) bool {
 	return isFile(fit) || fit == preset || strings.HasPrefix(fit, preset+".")
 }
 
-// known follows a kind from a fit to the ones that it borrows from.
+// known follows a kind from a fit to the fits that it borrows from.
 func known(name, kind string) (Known, error) {
 	grade := Measured
-	const longest = 8 // chain of fits, which end at one without a base
+	const longest = 8 // length of a chain of fits, which ends at one without a base
 	for range longest {
 		if name == "" {
 			break
@@ -81,10 +81,10 @@ func known(name, kind string) (Known, error) {
 	return Known{Grade: Never}, nil
 }
 
-// described are the embedded fits that were read.
+// described caches the embedded fits that were read.
 var described sync.Map
 
-// describedFit returns where a fit is from, of an embedded one or of a file.
+// describedFit returns the origin of a fit, embedded or from a file.
 func describedFit(name string) (*Fit, error) {
 	if f, ok := described.Load(name); ok {
 		return f.(*Fit), nil

@@ -11,15 +11,15 @@ import (
 	"github.com/l3sim/l3sim/input/schema"
 )
 
-// layer is a subset of the keys with their values and where each was written.
+// layer is a subset of the keys, with their values and the places where they were written.
 type layer struct {
 	entries []entry
 	bands   []keyBand // of [bands]
 	preset  bool      // embedded, not the user's
-	file    string    // as in the entries, "" where they differ
-	derives string    // the key that is derived where no layer sets it, "" for none
-	whole   []string  // keys that name a table with every entry that it must have
-	table   *table    // that the layer's part of DRAM is in, nil for none
+	file    string    // as in the entries; "" if they differ
+	derives string    // the key to derive if no layer sets it; "" for none
+	whole   []string  // keys that name a table and give every required entry
+	table   *table    // the table of the layer's DRAM part; nil for none
 	notes   []string  // on how a model's config.json was read
 
 	variants []variant // of a system preset
@@ -31,10 +31,10 @@ type entry struct {
 	value reflect.Value // of the field's type
 	file  string        // path, "preset NAME", "--set" or a flag
 	line  int           // 0 where the source has no lines
-	// comment is what the source says of it.
+	// comment is the source's comment on the key.
 	comment string
-	fit     bool   // of layoutKey: the value is derived
-	named   *entry // what named the table that the entry is from, nil where it is from none
+	fit     bool   // of layoutKey: the value is to be derived
+	named   *entry // the entry that names this entry's table; nil if it comes from none
 }
 
 // find returns the entry of key, nil where the layer does not set it.
@@ -47,7 +47,7 @@ func (l *layer) find(key string) *entry {
 	return nil
 }
 
-// set adds an entry; a key that is there already gets the new value.
+// set adds an entry, or gives an existing key the new value.
 func (l *layer) set(e entry) {
 	if old := l.find(e.key); old != nil {
 		*old = e
@@ -64,8 +64,8 @@ func (ld *Loader) read(path string) (*layer, error) {
 	return ld.parse(input.Name(path), string(text))
 }
 
-// parse reads the TOML text of file, with every key in the schema and every
-// value of its key's type. The error is the first in the order of the text.
+// parse reads the TOML text of file. Every key must be in the schema, and every value must have its key's type. The error is the first one
+// in the text.
 func (ld *Loader) parse(file, text string) (*layer, error) {
 	var document map[string]any
 	meta, err := input.DecodeTOML(file, text, &document)
@@ -92,7 +92,7 @@ func (ld *Loader) parse(file, text string) (*layer, error) {
 		leaf := ld.keys.Key(name)
 		switch _, isTable := value.(map[string]any); {
 		case describesFit(name):
-		case ofVariants(name) && strings.HasPrefix(file, presetFile): // parseVariants reads these
+		case ofVariants(name) && strings.HasPrefix(file, presetFile): // read by parseVariants
 		case fits(name, value):
 			l.set(fitEntry(e))
 		case leaf != nil:
@@ -117,14 +117,13 @@ func (ld *Loader) unknown(name string) error {
 	return input.Edit(ld.keys.Unknown(name), func(bad *input.Error) {
 		for _, b := range bases {
 			if b.section+".preset" == name {
-				bad.Nearest = b.key // run.model, where [model] has no key for it
+				bad.Nearest = b.key // run.model; [model] has no such key
 			}
 		}
 	})
 }
 
-// lookUp returns the value of key in a decoded document, nil where an array of
-// tables lies in between.
+// lookUp returns the value of key in a decoded document, or nil if an array of tables intervenes.
 func lookUp(document map[string]any, key toml.Key) any {
 	var value any = document
 	for _, part := range key {
@@ -144,7 +143,7 @@ type Flag struct {
 	Value string // as --set takes it
 }
 
-// setLayer returns the layer of "section.key=value" assignments; a later one wins.
+// setLayer returns the layer of "section.key=value" assignments; later ones win.
 func (ld *Loader) setLayer(sets []string) (*layer, error) {
 	flags := make([]Flag, len(sets))
 	for i, set := range sets {
@@ -157,8 +156,7 @@ func (ld *Loader) setLayer(sets []string) (*layer, error) {
 	return ld.flagLayer(flags)
 }
 
-// flagLayer returns the layer of flags. Text stands for a TOML value or, where the key
-// holds a string or a quantity, for itself.
+// flagLayer returns the layer of flags. A flag's text is a TOML value or, for keys that hold a string or a quantity, the bare text.
 func (ld *Loader) flagLayer(flags []Flag) (*layer, error) {
 	l := &layer{}
 	for _, f := range flags {

@@ -7,30 +7,28 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// layoutKey is the key of the GPUs that share a replica. Where no layer sets it, or one says fit, it is derived.
+// layoutKey is the key of the GPUs that share a replica. It is derived if no layer sets it, or if a layer sets it to "fit".
 const (
 	layoutKey = "model.tensor_parallel"
 	fit       = "fit"
 )
 
-// fits says that a value of a key asks for the fewest GPUs that hold the weights.
+// fits reports whether a value of a key asks for the fewest GPUs that hold the weights.
 func fits(key string, value any) bool {
 	return key == layoutKey && (value == fit || value == `"`+fit+`"`)
 }
 
-// fitEntry is the entry of a layer that asks for them.
+// fitEntry is a layer's entry with the value "fit".
 func fitEntry(e entry) entry {
 	e.value, e.fit = reflect.ValueOf(0), true
 	return e
 }
 
-// weightShare is the part of the GPUs' memory that weights may take where a
-// configuration leaves model.tensor_parallel to be derived. With it all presets of
-// models get the GPUs that they name on 80 GiB.
+// weightShare is the share of the GPUs' memory that weights may take when model.tensor_parallel is derived. At this value all model presets
+// get the GPUs that they name, with 80 GiB each.
 const weightShare = 0.8
 
-// DeriveTensorParallel gives a replica the fewest GPUs that can share the heads, divide the
-// node's, and whose memory holds the weights.
+// DeriveTensorParallel gives a replica the fewest GPUs that can share the heads, divide the node's number of GPUs, and hold the weights.
 func (c *Config) DeriveTensorParallel() {
 	c.Model.TensorParallel = 1
 	room := units.Bytes(weightShare * float64(c.GPU.MemoryCapacity))
@@ -44,7 +42,7 @@ func (c *Config) DeriveTensorParallel() {
 	}
 }
 
-// deriveLayout derives the GPUs that share a replica where the user leaves them open. named is the entry that names the model.
+// deriveLayout derives the number of GPUs that share a replica, if the user leaves it open. named is the entry that names the model.
 func (r *resolution) deriveLayout(named *entry) {
 	o, given := r.origin[layoutKey]
 	if given && !o.fit {
@@ -59,14 +57,14 @@ func (r *resolution) deriveLayout(named *entry) {
 	r.origin[layoutKey] = o
 }
 
-// DerivesLayout says that model.tensor_parallel is the fewest GPUs that hold the weights. open says that nobody has asked
-// for it: the model's file leaves it open.
+// DerivesLayout reports whether model.tensor_parallel is the fewest GPUs that hold the weights. open reports that nobody asked for that:
+// the model's file leaves the number open.
 func (o *Origins) DerivesLayout() (derived, open bool) {
 	of := o.r.origin[layoutKey]
 	return of.fit, of.open
 }
 
-// derivePolicy has a model with an indexer choose by it, where nobody names a policy. named is the entry that names the model.
+// derivePolicy selects the indexer's policy for a model with an indexer, if nobody names a policy. named is the entry that names the model.
 func (r *resolution) derivePolicy(named *entry) {
 	const key = "policy.name"
 	o, own := r.origin[key], r.config.Policy.List().Own()

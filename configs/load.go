@@ -11,26 +11,24 @@ import (
 	"github.com/l3sim/l3sim/input/schema"
 )
 
-// Options says where a configuration comes from, in rising order of precedence.
+// Options says where a configuration comes from, from lowest to highest precedence.
 type Options struct {
 	Preset      string   // system preset of a configuration that names none; "" is DefaultPreset
-	ConfigFiles []string // overlay files, the later wins
-	Sets        []string // "section.key=value", the later wins
+	ConfigFiles []string // overlay files; the later wins
+	Sets        []string // "section.key=value"; later ones win
 	Flags       []Flag   // the command's own flags, only those that were given
-	// SectionsOnly leaves out what must fit together for the system, for commands that simulate
-	// none.
+	// SectionsOnly skips the rules across sections that a system needs, for commands that simulate none.
 	SectionsOnly bool
 }
 
-// Load builds the configuration: the preset, then the layers of o on top, then
-// validation. The error is an *input.Error that names one fault.
+// Load builds the configuration from the preset and the layers of o, and validates it. The error is an *input.Error that names one fault.
 func (ld *Loader) Load(o Options) (*Config, error) {
 	c, _, err := ld.LoadWithOrigins(o)
 	return c, err
 }
 
-// LoadWithOrigins is Load for a caller that finds faults later, in what the
-// configuration names (a trace file), and reports where it was named.
+// LoadWithOrigins is Load for a caller that may find faults later, in files that the configuration names (a trace), and reports where they
+// were named.
 func (ld *Loader) LoadWithOrigins(o Options) (*Config, *Origins, error) {
 	if err := ld.Made(); err != nil {
 		return nil, nil, err
@@ -45,8 +43,8 @@ func (ld *Loader) LoadWithOrigins(o Options) (*Config, *Origins, error) {
 // Origins says where each key of a configuration got its value.
 type Origins struct{ r *resolution }
 
-// Locate gives an *input.Error about a key of the configuration the file and
-// line where the key was set; any other error it returns as it is.
+// Locate adds, to an *input.Error about a key of the configuration, the file and line where the key was set. It returns any other error
+// unchanged.
 func (o *Origins) Locate(err error) error {
 	var bad *input.Error
 	if !errors.As(err, &bad) || bad.File != "" {
@@ -58,7 +56,7 @@ func (o *Origins) Locate(err error) error {
 	return o.r.locate(bad)
 }
 
-// resolveAll adds the layers of the options to others below, and validates what they amount to.
+// resolveAll adds the layers of the options on top of others, and validates the result.
 func (ld *Loader) resolveAll(layers []*layer, o Options) (*resolution, error) {
 	r, err := ld.resolveOptions(layers, o)
 	if err != nil {
@@ -112,7 +110,7 @@ func (ld *Loader) userLayers(layers []*layer, o Options) ([]*layer, error) {
 type resolution struct {
 	config *Config
 	origin map[string]origin // by full key
-	table  *table            // of the part of DRAM, nil for those that ship
+	table  *table            // the table of a user's DRAM part; nil for shipped parts
 	bands  map[string]keyBand
 }
 
@@ -123,10 +121,10 @@ func (ld *Loader) newResolution() *resolution {
 // origin is where a key got its value.
 type origin struct {
 	entry
-	preset bool // in an embedded preset, or a table of a standard; entry is its line
-	// within is the line of the preset that entry names, "" where entry has the value.
+	preset bool // in an embedded preset, or in a table of a standard; entry is its line
+	// within is the line of the value in the preset that entry names; "" if entry has the value.
 	within string
-	open   bool // nobody gave a value, which is derived
+	open   bool // nobody gave a value: it is derived
 }
 
 // resolve puts the user's layers, lowest first, on top of the system preset.
@@ -171,8 +169,7 @@ func (ld *Loader) resolve(user []*layer) (*resolution, error) {
 	}
 	fits := unsuperseded(layers, roots, "gpu.fit")
 	for i := range bases {
-		// A preset that the user named is the user's doing: its faults are reported where
-		// it was named.
+		// If the user named a preset, its faults are reported where it was named.
 		over := slices.Concat(roots[i].files, fits)
 		for _, e := range roots[i].entries {
 			if e.replaced(over...) {
@@ -197,7 +194,7 @@ func (ld *Loader) resolve(user []*layer) (*resolution, error) {
 		if i > 0 {
 			continue
 		}
-		for _, root := range roots { // what the user says lies over files, these over presets
+		for _, root := range roots { // the user's values override files, and files override presets
 			for _, file := range root.files {
 				r.config.notes = append(r.config.notes, file.notes...)
 				for _, e := range file.entries {
@@ -213,8 +210,8 @@ func (ld *Loader) resolve(user []*layer) (*resolution, error) {
 	return r, nil
 }
 
-// origin returns where a key got the value of an entry of a layer, which is a preset or not. An entry of a table that the user named is
-// the user's doing.
+// origin returns where a key got the value of an entry. preset reports whether the entry's layer is a preset. An entry of a table that the
+// user named counts as the user's.
 func (e *entry) origin(preset bool) origin {
 	if e.named == nil || preset {
 		return origin{entry: *e, preset: preset}
@@ -224,7 +221,7 @@ func (e *entry) origin(preset bool) origin {
 	return o
 }
 
-// finish names what the sections are on top of, and derives what no layer sets.
+// finish stores the names of the presets that sections start from, and derives the keys that no layer sets.
 func (r *resolution) finish(roots []*root) {
 	for i, b := range bases {
 		named := keys.Key(b.key).Get(r.config)
@@ -237,8 +234,8 @@ func (r *resolution) finish(roots []*root) {
 	r.derivePolicy(roots[0].named)
 }
 
-// systemPreset returns the entry that names the system preset. Two layers must not name different
-// ones: neither reading, to keep or to drop what the lower layer sets, would be safe.
+// systemPreset returns the entry that names the system preset. Two layers must not name different ones, since it would be unsafe either to
+// keep or to drop the lower layer's keys.
 func systemPreset(layers []*layer) (*entry, error) {
 	var named *entry
 	for _, l := range layers {
@@ -268,8 +265,7 @@ func at(e *entry, err error) error {
 	})
 }
 
-// superseded says that layer i set key for a section that it took from elsewhere than
-// the layer that the section is of.
+// superseded reports whether layer i set key for another root than the one that the section finally starts from.
 func superseded(layers []*layer, roots []*root, i int, key string) bool {
 	section, _, _ := strings.Cut(key, ".")
 	for j, b := range bases {
@@ -281,7 +277,7 @@ func superseded(layers []*layer, roots []*root, i int, key string) bool {
 	return false
 }
 
-// unsuperseded returns the layers whose key counts.
+// unsuperseded returns the layers whose setting of key is in effect or overridden, but not superseded.
 func unsuperseded(layers []*layer, roots []*root, key string) (all []*layer) {
 	for i, l := range layers {
 		if l.find(key) != nil && !superseded(layers, roots, i, key) {
@@ -296,9 +292,8 @@ func (r *resolution) set(e entry, o origin) {
 	r.origin[e.key] = o
 }
 
-// locate gives the error for a broken rule its place. That is where the user wrote the
-// key; where the key is the preset's, it is where the user wrote another key that the
-// rule names; else the preset's line.
+// locate adds the place to the error of a broken rule: where the user set the key, or else where the user set another key that the rule
+// names, or else the preset's line.
 func (r *resolution) locate(err error) error {
 	return input.Edit(err, func(bad *input.Error) {
 		place, ok := r.origin[bad.Key]
@@ -316,8 +311,8 @@ func (r *resolution) locate(err error) error {
 	})
 }
 
-// conflict returns where the user set the first of the other keys that a broken rule names, rather the key
-// itself than what it is part of; nil where there is none.
+// conflict returns where the user set the first of the other keys that a broken rule names, or nil. A key itself goes before the section it
+// is in.
 func (r *resolution) conflict(bad *input.Error) *origin {
 	var named *origin
 	for _, key := range bad.OtherKeys {
@@ -336,7 +331,7 @@ func (r *resolution) conflict(bad *input.Error) *origin {
 	return named
 }
 
-// changed returns the keys that the user set, those of [run] and entries of what the user named aside.
+// changed returns the keys that the user set, without those of [run] and without entries of files or tables that the user named.
 func (r *resolution) changed() []string {
 	var set []string
 	for _, key := range r.config.loader.keys.Names() {

@@ -20,42 +20,40 @@ import (
 	"github.com/l3sim/l3sim/traces"
 )
 
-// System is what the loader knows of a system that a node can be.
+// System is the loader's view of a system that can be simulated.
 type System struct {
 	Name   string   // value of run.system
-	Others []string // what else people call it, for messages
-	// Section is the name of the section that is the system's own, "" for none; Zero is a
-	// value of the struct with its keys. Section returns it from a configuration.
+	Others []string // other common names, for messages
+	// Section is the name of the system's own section, "" for none. Zero is a value of the struct with its keys. The function Section
+	// returns the section of a configuration.
 	Section string
 	Zero    input.Checked
-	// Defaults is the section in TOML, with a comment on each number. It lies below the
-	// system presets.
+	// Defaults is the section in TOML, with a comment on each number. System presets override it.
 	Defaults string
-	// Check has the rules of what must fit together for this system, nil for none. The
-	// sections are right by themselves when it is called.
+	// Check has the rules across sections for this system, or is nil. It is called only if each section is valid by itself.
 	Check func(c *Config, k *input.Check)
-	// Value is the system itself, of which this package knows nothing: Config.System and Loader.Systems lead to it.
+	// Value is the system itself, opaque to this package. Config.System and Loader.Systems lead to it.
 	Value any
 }
 
-// Loader loads configurations of nodes that can be one of its systems, with one of its policies.
+// Loader loads configurations for a set of systems and policies.
 type Loader struct {
 	policies *policy.List
 	systems  []System
-	zero     []any   // the systems' sections without values
-	whole    *Config // what has defaults
+	zero     []any   // the systems' own sections, without values
+	whole    *Config // holds the defaults
 	keys     *schema.Schema
 	once     struct {
 		defaults, ranges sync.Once
 	}
-	defaults *layer // of sections that no preset need have: [policy], [arrivals], [serving], [slo], [cache], [content], the systems'
-	err      error  // in them
+	defaults *layer // of sections that presets may leave out: [policy], [arrivals], [serving], [slo], [cache], [content], the systems' own
+	err      error  // error in the defaults
 	ranges   map[string]string
-	presets  sync.Map // of *layer, by name of a system preset
-	titles   sync.Map // of *Config, by system preset and preset of a section
+	presets  sync.Map // system presets (*layer) by name
+	titles   sync.Map // configurations (*Config) by system preset and a section's preset
 }
 
-// New returns the loader for the systems and the policies.
+// New returns the loader for these policies and systems.
 func New(known *policy.List, systems ...System) *Loader {
 	ld := &Loader{policies: known, systems: systems}
 	sections := known.Sections()
@@ -70,7 +68,7 @@ func New(known *policy.List, systems ...System) *Loader {
 	return ld
 }
 
-// Made returns the error for a loader that is nil, or a value of Loader that New did not return.
+// Made returns the error for a loader that is nil or that New did not return.
 func (ld *Loader) Made() error {
 	if ld == nil || ld.keys == nil {
 		return &input.Error{Key: "loader", Expected: "one that Configs, Extend or New returned"}
@@ -78,7 +76,7 @@ func (ld *Loader) Made() error {
 	return nil
 }
 
-// Made returns the error for a configuration that is nil, or a value of Config that no loader returned.
+// Made returns the error for a configuration that is nil or that no loader returned.
 func (c *Config) Made() error {
 	if c == nil || c.loader == nil {
 		return &input.Error{Key: "configuration", Expected: "one that a loader of Configs or Extend made"}
@@ -86,7 +84,7 @@ func (c *Config) Made() error {
 	return nil
 }
 
-// readDefaults returns the defaults of sections that no preset need have as one layer.
+// readDefaults returns, as one layer, the defaults of sections that presets may leave out.
 func (ld *Loader) readDefaults() (*layer, error) {
 	all := &layer{preset: true}
 	for _, d := range [][2]string{{"policies", ld.policies.Defaults()}, {"traces", traces.SyntheticDefaults}, {"arrivals", traces.ArrivalDefaults}, {"serving", scheduler.ServingDefaults}, {"energy", "[energy]\nconstants = \"constants-2026\"\n"}, {"kernels", gpu.ScaleDefaults}, {"memory", gpu.MemoryDefaults}, {"tiles", llm.TileDefaults}, {"bands", bandDefaults}, {"batching", scheduler.BatchingDefaults}, {"cache", scheduler.CacheDefaults}, {"content", contentDefaults}} {
@@ -147,7 +145,7 @@ func (ld *Loader) names() []string {
 	return list.Map(ld.systems, func(s System) string { return s.Name })
 }
 
-// newConfig returns a configuration without values, but for [policy].
+// newConfig returns a configuration without values, except in [policy].
 func (ld *Loader) newConfig() *Config {
 	return &Config{Sections: ld.zero, Policy: ld.policies.Default(), loader: ld}
 }
@@ -163,7 +161,7 @@ func Section[T input.Checked](c *Config) T {
 	return zero
 }
 
-// Set gives a key the value of a text, as --set does.
+// Set sets a key to the value of a text, as --set does.
 func (c *Config) Set(key, text string) error {
 	if err := c.Made(); err != nil {
 		return err
@@ -171,7 +169,7 @@ func (c *Config) Set(key, text string) error {
 	return c.loader.keys.Set(c, key, text)
 }
 
-// System returns the system that run.system names, nil where its loader knows none of that name. Nobody changes it.
+// System returns the system that run.system names, or nil if the loader does not know it. It must not be changed.
 func (c *Config) System() *System {
 	for i := 0; c.loader != nil && i < len(c.loader.systems); i++ {
 		if s := &c.loader.systems[i]; s.Name == c.Run.System {
@@ -196,11 +194,10 @@ func (c *Config) CommonSystems() []string {
 	return names
 }
 
-// plain is the loader for what has no system around it.
+// plain is the loader for a section without a system.
 var plain = New(policies.Builtin())
 
-// LoadGPU returns the GPU that name stands for, a preset or a file, and the link that
-// the file describes, nil where it has none. Flag is what the user gave the name to.
+// LoadGPU returns the GPU of a preset or a file, and the link if the file describes one, else nil. flag is the flag that gave the name.
 func LoadGPU(flag, name string) (*gpu.Spec, *pcie.Spec, error) {
 	r, err := loadSection(GPUs, flag, name)
 	if err != nil {
@@ -218,8 +215,8 @@ func LoadGPU(flag, name string) (*gpu.Spec, *pcie.Spec, error) {
 	return &r.config.GPU.Spec, &r.config.PCIe, nil
 }
 
-// LoadModel returns the model that name stands for, a preset or a file. A file that
-// does not say how many GPUs share a replica gets as few of g as hold it, at most gpus.
+// LoadModel returns the model of a preset or a file. If a file does not say how many GPUs share a replica, the model gets the fewest of g
+// that hold it, at most gpus.
 func LoadModel(flag, name string, g *gpu.Spec, gpus int) (*llm.Model, error) {
 	r, err := loadSection(Model, flag, name)
 	if err != nil {
@@ -232,7 +229,7 @@ func LoadModel(flag, name string, g *gpu.Spec, gpus int) (*llm.Model, error) {
 	return &r.config.Model, r.valid("model", &r.config.Model)
 }
 
-// loadSection loads what a preset or a file says, without a system around it.
+// loadSection loads a preset or a file without a system.
 func loadSection(kind Kind, flag, name string) (*resolution, error) {
 	r := plain.newResolution()
 	for _, b := range bases {

@@ -9,11 +9,10 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// usual are the presets that people mean by the short names of GPUs.
+// usual maps short names of GPUs to the presets that users mean.
 var usual = map[string]string{"a100": "a100-sxm-80gb", "a100-sxm": "a100-sxm-80gb", "a100-80gb": "a100-sxm-80gb", "a100-40gb": "a100-sxm-40gb"}
 
-// unknownPreset is the error for a name that is no preset of a kind; key is what named it. It says what else can be named, and how to
-// get there.
+// unknownPreset is the error for a name that is not a preset of a kind; key is what named it. It lists what else can be named, and how.
 func unknownPreset(kind Kind, name, key string) error {
 	return input.Edit(input.UnknownName(key, name, Names(kind)), func(bad *input.Error) {
 		bad.Nearest = nearestPreset(kind, name)
@@ -34,8 +33,8 @@ func unknownPreset(kind Kind, name, key string) error {
 	})
 }
 
-// nearestPreset returns the preset that a wrong name stands for, "" where it may well be another product: numbers of a name are no
-// misspelling. Of a GPU the letters before the first number count, too.
+// nearestPreset returns the preset that a misspelt name means. It returns "" if the name may be another product, since a different number
+// is no misspelling. For a GPU the letters before the first number must match, too.
 func nearestPreset(kind Kind, name string) string {
 	names, low := Names(kind), strings.ToLower(name)
 	if kind == GPUs && usual[low] != "" {
@@ -48,14 +47,14 @@ func nearestPreset(kind Kind, name string) string {
 		return !numbersWithin(low, preset) || (kind == GPUs || kind == Fits) && !sameChip(low, preset)
 	})
 	if same := slices.DeleteFunc(slices.Clone(candidates), func(preset string) bool { return chip(preset) != chip(low) }); kind == GPUs && len(same) > 0 {
-		candidates = same // b200 is b200-sxm, not gb200
+		candidates = same // "b200" means b200-sxm, not gb200
 	}
 	return input.Alike(name, candidates)
 }
 
 var numbers = regexp.MustCompile(`\d+`)
 
-// numbersWithin says that a preset has the numbers of a name, in their order.
+// numbersWithin reports whether a preset has the numbers of a name, in their order.
 func numbersWithin(name, preset string) bool {
 	have := numbers.FindAllString(preset, -1)
 	for _, n := range numbers.FindAllString(name, -1) {
@@ -68,7 +67,7 @@ func numbersWithin(name, preset string) bool {
 	return true
 }
 
-// chip is what a GPU's name begins with, up to the end of its first number, without marks between.
+// chip returns the beginning of a GPU's name up to the end of its first number, without separators.
 func chip(name string) string {
 	at := numbers.FindStringIndex(name)
 	if at == nil {
@@ -77,7 +76,7 @@ func chip(name string) string {
 	return strings.NewReplacer("-", "", "_", "", " ", "").Replace(name[:at[1]])
 }
 
-// sameSeries returns the GPUs whose names begin with the same letters as a name, up to the first number: h100-sxm and h200-sxm for h300.
+// sameSeries returns the GPUs whose names begin with the same letters, up to the first number: h100-sxm and h200-sxm for h300.
 func sameSeries(name string) []string {
 	series := strings.TrimRight(chip(strings.ToLower(name)), "0123456789")
 	return slices.DeleteFunc(Names(GPUs), func(preset string) bool {
@@ -85,7 +84,7 @@ func sameSeries(name string) []string {
 	})
 }
 
-// sameChip says that two names may be of one GPU: rtx-a6000 and a6000, not h20 and h200.
+// sameChip reports whether two names may mean one GPU: rtx-a6000 and a6000, but not h20 and h200.
 func sameChip(name, preset string) bool {
 	a, b := chip(name), chip(preset)
 	return a == "" || strings.HasSuffix(a, b) || strings.HasSuffix(b, a)

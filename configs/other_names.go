@@ -1,7 +1,6 @@
 package configs
 
-// otherNames are keys by what other programs, and people, call them: whole names, or names without a section.
-// Messages suggest them.
+// otherNames maps the names of other programs and users to keys: full names, or names without a section. Messages suggest the keys.
 var otherNames = map[string]string{
 	"mapping": "comm.rotation", "rankset_mapping": "comm.rotation",
 	"tp": "model.tensor_parallel", "tensor_parallel_size": "model.tensor_parallel", "tensor_model_parallel_size": "model.tensor_parallel",

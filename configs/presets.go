@@ -23,7 +23,7 @@ const DefaultPreset = "dgx-a100-l3"
 //go:embed systems/*.toml gpus/*.toml fits/*.toml models/*.toml energy/*.toml prices/*.toml
 var files embed.FS
 
-const presetFile = "preset " // before a preset's name, as the file of its entries
+const presetFile = "preset " // prefix of a preset's name, as the file of its entries
 
 // Kind is what a preset describes.
 type Kind string
@@ -44,7 +44,7 @@ func Kinds() []string {
 	return list.Map(append(ownKinds, DRAMs), func(k Kind) string { return string(k) })
 }
 
-// ownKinds are the kinds of the embedded presets, in the order of lists.
+// ownKinds are the kinds of embedded presets, in the order of lists.
 var ownKinds = []Kind{SystemPresets, Model, GPUs, Fits, EnergyTables, PriceLists}
 
 // folders of the embedded presets; those of kind DRAMs are tables of package dram.
@@ -63,7 +63,7 @@ func Presets() []Preset { return presets() }
 // presets has all presets, kind after kind, sorted by name.
 func presets() []Preset { return slices.Concat(embedded(), parts()) }
 
-// embedded reads the presets of this package once. Every command names some of them in its help, and none needs tables of DRAM for that.
+// embedded reads the presets of this package once. Every command names some of them in its help, and none needs the DRAM tables for that.
 var embedded = sync.OnceValue(func() []Preset {
 	var all []Preset
 	for _, kind := range ownKinds {
@@ -81,7 +81,7 @@ var embedded = sync.OnceValue(func() []Preset {
 	return all
 })
 
-// parts reads the tables of DRAM standards once, which takes longer than all else that 'l3sim version' does.
+// parts reads the tables of DRAM standards once. Reading them takes longer than all else in 'l3sim version'.
 var parts = sync.OnceValue(func() []Preset {
 	var all []Preset
 	for _, s := range dram.Standards() {
@@ -92,7 +92,7 @@ var parts = sync.OnceValue(func() []Preset {
 	return all
 })
 
-// Names returns the names of all presets, or of those of the given kinds.
+// Names returns the names of all presets, or of the presets of the given kinds.
 func Names(kinds ...Kind) []string {
 	var names []string
 	list := embedded()
@@ -107,7 +107,7 @@ func Names(kinds ...Kind) []string {
 	return names
 }
 
-// Source returns the text of a preset with its comments. A GPU and its fit may have one name: the text is of both.
+// Source returns the text of a preset with its comments. If a GPU and its fit share a name, the text has both.
 func Source(name string) (string, error) {
 	var texts []string
 	for _, p := range presets() {
@@ -137,15 +137,14 @@ func source(kind Kind, name, key string) (string, error) {
 	return string(text), err
 }
 
-var presetLayers sync.Map // of *layer, by kind and name: no preset is read twice
+var presetLayers sync.Map // *layer by kind and name, so that each preset is read once
 
-// presetLayer returns the layer of a preset of a section, which nobody may change; key
-// is what named it.
+// presetLayer returns the layer of a section's preset, which must not be changed; key is what named it.
 func presetLayer(kind Kind, name, key string) (*layer, error) {
 	return plain.presetLayer(&presetLayers, kind, name, key)
 }
 
-// presetLayer reads an embedded preset once. known keeps it for all later loads.
+// presetLayer reads an embedded preset once and keeps it in known.
 func (ld *Loader) presetLayer(known *sync.Map, kind Kind, name, key string) (*layer, error) {
 	id := [2]string{string(kind), name}
 	if l, ok := known.Load(id); ok {
@@ -172,8 +171,7 @@ func (ld *Loader) presetLayer(known *sync.Map, kind Kind, name, key string) (*la
 	return l, nil
 }
 
-// dramSource writes a part of package dram's tables as a section file with a
-// comment on each number.
+// dramSource writes a part of package dram as a section file with a comment on each number.
 func dramSource(name string) (string, error) {
 	spec, err := dram.LookupSpec(name)
 	if err != nil {
@@ -204,13 +202,13 @@ func dramSource(name string) (string, error) {
 	return out.String(), nil
 }
 
-// dramComments has a line "key, tab, comment" for the keys of [dram]: what each moves, and of those that are no timings,
-// whose source is in the standard's table, what they are and where from.
+// dramComments has a line "key, tab, comment" for the keys of [dram]: the effect of each and, except for timings, its meaning and source.
+// The standard's table has the sources of timings.
 //
 //go:embed dram_comments.tsv
 var dramComments string
 
-// lineOf returns what a table of lines "key, tab, text" says of a key, "" where it has no line of it.
+// lineOf returns the text for a key in a table of lines "key, tab, text", or "".
 func lineOf(table, key string) string {
 	for line := range strings.Lines(table) {
 		if name, text, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t"); name == key {
@@ -220,7 +218,7 @@ func lineOf(table, key string) string {
 	return ""
 }
 
-// NewestPrices returns the list of prices with the latest date of those that ship, and its date, YYYY-MM-DD.
+// NewestPrices returns the shipped price list with the latest date, and the date, YYYY-MM-DD.
 var NewestPrices = sync.OnceValues(func() (name, date string) {
 	for _, list := range Names(PriceLists) {
 		layer, err := presetLayer(PriceLists, list, "prices.preset")

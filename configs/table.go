@@ -11,20 +11,19 @@ import (
 	"github.com/l3sim/l3sim/input/schema"
 )
 
-// table is a table of a DRAM standard that a layer is a part of.
+// table is a DRAM standard's table, with the part that a layer uses.
 type table struct {
 	standard *dram.Standard
 	sum      string // SHA-256 of the text, in hexadecimal
 }
 
-// tables has the tables that were read, by file and text: equal tables are one standard, so that what was measured on one
-// of its ranks holds for all.
+// tables caches the tables by file and text. Equal tables are one standard, so that measurements on a rank of one hold for all.
 var tables sync.Map
 
 var dramKeys = schema.Of[dram.Spec]() // the keys of a part
 
-// tableLayer returns the layer of a part in a table of a DRAM standard: FILE.toml or FILE.toml:PART. It is nil for a file
-// that is no table, which has a section [dram].
+// tableLayer returns the layer of a part in a table of a DRAM standard: FILE.toml or FILE.toml:PART. It is nil for a file with a section
+// [dram].
 func tableLayer(name string) (*layer, error) {
 	path, part := dram.TablePart(name)
 	text, err := input.ReadFile(path)

@@ -13,8 +13,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// Check has the rules of each section and, where the sections are right by themselves,
-// of what must fit together.
+// Check has the rules of each section and, once each section is valid by itself, the rules across sections.
 func (c *Config) Check(k *input.Check) {
 	if err := c.Made(); err != nil {
 		k.Fails("", err)
@@ -56,7 +55,7 @@ func (c *Config) Check(k *input.Check) {
 	}
 }
 
-// checkReplicas: GPUs and channels divide evenly over the replicas.
+// checkReplicas checks that GPUs and channels divide evenly over the replicas.
 func (c *Config) checkReplicas(k *input.Check) {
 	why := ""
 	if units.Bytes(c.Node.GPUs)*c.GPU.MemoryCapacity < c.Model.WeightBytes() {
@@ -69,8 +68,8 @@ func (c *Config) checkReplicas(k *input.Check) {
 	}
 }
 
-// CheckWeights is the rule that the weights of a replica fit its GPUs, of whose memory a
-// share is left for data; key is the configuration's that has this share.
+// CheckWeights is the rule that a replica's weights fit its GPUs. share is the share of their memory left for weights and data; key is the
+// key that sets it.
 func (c *Config) CheckWeights(k *input.Check, share float64, key string) {
 	gpus := units.Bytes(c.Model.TensorParallel)
 	free := gpus * c.GPUMemory(share)
@@ -92,8 +91,8 @@ func (c *Config) CheckWeights(k *input.Check, share float64, key string) {
 	k.That(c.Model.WeightBytes() <= free, key, value, expected, args...)
 }
 
-// CheckActivations is the rule that, where keys and values are in GPU memory, too,
-// weights and the activations of the largest iteration leave room for them.
+// CheckActivations is the rule that weights and the activations of the largest iteration leave room for keys and values in GPU memory, if
+// the GPUs hold them.
 func (c *Config) CheckActivations(k *input.Check, share float64) {
 	gpus := units.Bytes(c.Model.TensorParallel)
 	free := gpus*c.GPUMemory(share) - c.Model.WeightBytes()
@@ -108,17 +107,17 @@ func (c *Config) CheckActivations(k *input.Check, share float64) {
 		what+" that leave room for a page of KV beside the weights of %s: they take %.1f GiB of %.1f GiB, a page of %s %.3f GiB", args...)
 }
 
-// Workspace returns the memory, over the GPUs of a replica, that a server with keys and values there sets aside for the largest
-// iteration: its activations, or what its sampler takes when these are gone. Each GPU has the logits of the whole vocabulary.
+// Workspace returns the bytes, over a replica's GPUs, that a server with keys and values in GPU memory reserves for the largest iteration:
+// its activations, or the sampler's memory after them. Each GPU has the logits of the whole vocabulary.
 func (c *Config) Workspace() units.Bytes {
 	b, m := &c.Batching, &c.Model
-	requests := min(cmp.Or(b.MaxNumSeqs, b.MaxBatchTokens), b.MaxBatchTokens) // that emit a token in it
+	requests := min(cmp.Or(b.MaxNumSeqs, b.MaxBatchTokens), b.MaxBatchTokens) // that emit a token in this iteration
 	sampler := float64(m.TensorParallel) * float64(requests) * float64(m.Vocab) * float64(b.SamplerBytes)
 	return max(m.ActivationBytes(b.MaxBatchTokens), units.Bytes(min(sampler, 1<<60)))
 }
 
-// GPUMemory returns the memory of one GPU that the server may use, where a share of the capacity is left
-// for data (units in the memory take the rest): nothing where the reserve takes that share.
+// GPUMemory returns the bytes of one GPU that the server may use. share is the part of the capacity left for it; processing units in the
+// memory take the rest. It is 0 if the reserve exceeds that part.
 func (c *Config) GPUMemory(share float64) units.Bytes {
 	capacity := c.GPU.MemoryCapacity
 	if share < 1 {
@@ -129,8 +128,8 @@ func (c *Config) GPUMemory(share float64) units.Bytes {
 
 func gib(b units.Bytes) float64 { return float64(b) / float64(units.GiB) }
 
-// CheckRanks has the rules of attention on the ranks of DIMMs: a rank's banks and its score buffer can take
-// a head, and a rank holds at least one allocation unit, a K row and a V row over all its banks.
+// CheckRanks has the rules of attention on the ranks of DIMMs: a head fits a rank's banks and its score buffer, and a rank holds at least
+// one allocation unit, a K row and a V row over all its banks.
 func (c *Config) CheckRanks(k *input.Check) {
 	most, _ := c.DRAM.Managed()
 	k.That(most == 0, "dram.timings", c.DRAM.Timings, "no RAAMMT: programs of units send no RFM")

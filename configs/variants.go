@@ -15,7 +15,7 @@ const (
 	variantSection = "variants" // of a system preset: [variants.SYSTEM] with NAME = { "section.key" = value }
 )
 
-// variant is a named set of keys that a system preset has for one system, such as policies between which its operator would choose.
+// variant is a named set of keys that a system preset has for one system: policies, for example, between which its operator would choose.
 type variant struct {
 	system, name string
 	entries      []entry
@@ -52,7 +52,7 @@ func (ld *Loader) parseVariants(file, text string) (all []variant, err error) {
 	return all, nil
 }
 
-// topmost returns the entry of a key in the last layer that has it, nil where none has.
+// topmost returns a key's entry in the highest layer that has one, or nil.
 func topmost(layers []*layer, key string) *entry {
 	for _, l := range slices.Backward(layers) {
 		if e := l.find(key); e != nil {
@@ -62,7 +62,7 @@ func topmost(layers []*layer, key string) *entry {
 	return nil
 }
 
-// variantsOf returns the variants of a preset for the system that layers on it name.
+// variantsOf returns a preset's variants for the system that the layers name.
 func variantsOf(preset *layer, layers []*layer) (all []variant) {
 	system := topmost(layers, "run.system").value.String()
 	for _, v := range preset.variants {
@@ -73,7 +73,7 @@ func variantsOf(preset *layer, layers []*layer) (all []variant) {
 	return all
 }
 
-// variantLayer returns the layer of the variant that layers name, the first of which is the system preset; nil for none.
+// variantLayer returns the layer of the variant that layers name, or nil. layers[0] is the system preset.
 func variantLayer(layers []*layer) (*layer, error) {
 	e := topmost(layers, variantKey)
 	if e == nil || e.value.String() == "" {
@@ -91,8 +91,8 @@ func variantLayer(layers []*layer) (*layer, error) {
 	return nil, at(e, input.UnknownName(variantKey, e.value.String(), names))
 }
 
-// Variants returns the names of the variants between which a configuration's operator would choose: those that its system preset has for
-// its system, less those that set a key that the options set, too. It returns none where the options choose themselves.
+// Variants returns the names of the variants between which an operator would choose: those of the preset for its system, without those that
+// set a key that the options also set. It returns none if the options choose a variant.
 func (ld *Loader) Variants(o Options) ([]string, error) {
 	if err := ld.Made(); err != nil {
 		return nil, err
@@ -121,7 +121,7 @@ func (ld *Loader) Variants(o Options) ([]string, error) {
 	return names, nil
 }
 
-// ofVariants says that a key of a text is within the variants of a preset.
+// ofVariants reports whether a key of a text is within a preset's variants.
 func ofVariants(name string) bool {
 	return name == variantSection || strings.HasPrefix(name, variantSection+".")
 }

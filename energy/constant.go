@@ -12,7 +12,7 @@ import (
 // Grade says how well a constant is known.
 type Grade string
 
-// The grades, the best known first.
+// The grades, from best to least known.
 const (
 	Measured   Grade = "measured"
 	Datasheet  Grade = "datasheet"
@@ -22,10 +22,10 @@ const (
 	Assumption Grade = "assumption"
 )
 
-// grades are in the order of trust, the best known first.
+// grades are in order of trust, the most trusted first.
 var grades = []Grade{Measured, Datasheet, Paper, Given, Press, Assumption}
 
-// Worse returns the one of two grades that is known less well; "" is no grade.
+// Worse returns the less trusted of two grades; "" counts as no grade.
 func Worse(a, b Grade) Grade {
 	if slices.Index(grades, a) >= slices.Index(grades, b) {
 		return a
@@ -33,17 +33,17 @@ func Worse(a, b Grade) Grade {
 	return b
 }
 
-// Constant is a number with a band and a grade. Its text is "VALUE [LOW, HIGH] GRADE", or a
-// number alone, which is given. It is a text so that one key of a configuration has all of it.
+// Constant is a number with a band and a grade. Its text is "VALUE [LOW, HIGH] GRADE", or a bare number, whose grade is Given. It
+// is one text so that one configuration key holds all of it.
 type Constant string
 
-// Estimate is what a Constant says. Low and High are the ends of its band, in the order of numbers.
+// Estimate is a parsed Constant. Low and High are the ends of its band.
 type Estimate struct {
 	Value, Low, High float64
 	Grade            Grade
 }
 
-// Estimate returns what the text of a valid constant says, 0 for another one.
+// Estimate parses a valid constant, and returns a zero Estimate for an invalid one.
 func (c Constant) Estimate() Estimate {
 	e, _ := parse(string(c))
 	return e
@@ -52,7 +52,7 @@ func (c Constant) Estimate() Estimate {
 // Number returns the value of a valid constant.
 func (c Constant) Number() float64 { return c.Estimate().Value }
 
-// Takes says what a configuration takes, for people.
+// Takes describes the accepted text, for messages.
 func (Constant) Takes() string { return `number in quotes, or "VALUE [LOW, HIGH] GRADE"` }
 
 // UnmarshalText reads the text.
@@ -80,7 +80,7 @@ func (c Constant) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string]any{"value": e.Value, "low": e.Low, "high": e.High, "grade": e.Grade})
 }
 
-// parse reads "VALUE" or "VALUE [LOW, HIGH] GRADE". A bare number is one that the user gives.
+// parse reads "VALUE" or "VALUE [LOW, HIGH] GRADE". A bare number is given by the user.
 func parse(text string) (e Estimate, err error) {
 	fail := func() (Estimate, error) {
 		return Estimate{}, fmt.Errorf("%q is not a constant: want a number, or VALUE [LOW, HIGH] GRADE, such as \"1.2 [1, 1.5] assumption\" (grades: measured, datasheet, paper, press, assumption)", text)

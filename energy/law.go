@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// Broken says how joules contradict one another, "" where they do not: no part is less than nothing, the parts add up to
-// the total, and the total lies in its band, between constants at their low ends and at their high ends.
+// Broken describes how joules contradict one another, or returns "". The laws: no part is negative, the parts add up to the
+// total, and the total lies between the totals with all constants at their low and high ends.
 func Broken(parts []float64, total, low, high float64) string {
 	sum := 0.0
 	for i, joules := range parts {

@@ -9,20 +9,21 @@ import (
 
 // Prices is a dated price list, in US dollars.
 type Prices struct {
-	Name string    `toml:"name"` // of the list
-	Date string    `toml:"date"` // of its prices, YYYY-MM-DD
+	Name string    `toml:"name"` // name of the list
+	Date string    `toml:"date"` // date of the prices, YYYY-MM-DD
 	GPU  GPUPrices `toml:"gpu"`
 	DIMM DIMMPrice `toml:"dimm"`
-	// Server is what a server of energy.server_slots GPUs costs without GPUs and DIMMs: chassis, CPUs, switches, network, disks.
+	// Server is the price of a server with energy.server_slots GPU slots, without GPUs and DIMMs: chassis, CPUs, switches,
+	// network, disks.
 	Server      Constant `toml:"server"`
-	Years       Constant `toml:"years"`       // after which a node is worth nothing
-	Utilization Constant `toml:"utilization"` // share of that time in which it serves as in the run
+	Years       Constant `toml:"years"`       // lifetime, after which a node is worth nothing
+	Utilization Constant `toml:"utilization"` // share of the lifetime in which the node serves as in the run
 	Electricity Constant `toml:"electricity"` // USD for each kWh
 	Carbon      Constant `toml:"carbon"`      // kg of CO2 for each kWh
 }
 
-// GPUPrices is USD for each GPU. The key of a GPU's price is its name with "_" for "-"; a longer name that begins with it
-// has the same price (rtx-4090-vllm-0.19 that of rtx_4090).
+// GPUPrices are USD for each GPU. The key of a GPU's price is its name with "_" for "-". A longer name that begins with the key
+// has the same price: rtx-4090-vllm-0.19 has that of rtx_4090.
 type GPUPrices struct {
 	A100Small Constant `toml:"a100_sxm_40gb"`  // USD for a GPU of this name
 	A100      Constant `toml:"a100_sxm_80gb"`  // USD for a GPU of this name, and for a100-paper
@@ -33,8 +34,8 @@ type GPUPrices struct {
 	A6000     Constant `toml:"rtx_a6000"`      // USD for a GPU of this name
 	PRO6000   Constant `toml:"rtx_pro_6000"`   // USD for a GPU of this name
 	Other     Constant `toml:"other"`          // USD for any other GPU
-	HBMPIM    Constant `toml:"hbm_pim_factor"` // factor on the price of a GPU with units in its memory, or of stacks with units beside it
-	HBM       Constant `toml:"hbm_gib"`        // USD a GiB of stacks beside a GPU
+	HBMPIM    Constant `toml:"hbm_pim_factor"` // factor on the price of a GPU with processing units in its memory, or of PIM stacks beside it
+	HBM       Constant `toml:"hbm_gib"`        // USD for each GiB of stacks beside a GPU
 }
 
 // DIMMPrice is USD for each GiB of DIMMs.
@@ -44,11 +45,11 @@ type DIMMPrice struct {
 	DDR5      Constant `toml:"ddr5"`            // USD a GiB, modules up to 64 GiB
 	DDR5Large Constant `toml:"ddr5_large"`      // USD a GiB, larger modules
 	Other     Constant `toml:"other"`           // USD a GiB of any other memory
-	BankPIM   Constant `toml:"bank_pim_factor"` // factor where banks have units
-	RankPIM   Constant `toml:"rank_pim_factor"` // factor where the buffer chip has them
+	BankPIM   Constant `toml:"bank_pim_factor"` // factor for DIMMs with units in banks
+	RankPIM   Constant `toml:"rank_pim_factor"` // factor for DIMMs with units on the buffer chip
 }
 
-// Stale says whether the prices are more than half a year (183 days) older than those of another date, YYYY-MM-DD.
+// Stale reports whether the prices are more than half a year (183 days) older than the date newest, YYYY-MM-DD.
 func (p *Prices) Stale(newest string) bool {
 	own, err := time.Parse(time.DateOnly, p.Date)
 	other, bad := time.Parse(time.DateOnly, newest)
@@ -79,29 +80,29 @@ type Equipment struct {
 	GPU     string // its name
 	GPUBase string // name of the GPU that it is made from, by whose price it goes without one of its own; "" for none
 	GPUs    int
-	Servers float64 // that the GPUs take up, by their slots
-	// GPUPrice is USD for each GPU by the user's word; 0: what the list says.
+	Servers float64 // number of servers that the GPUs take up, by their slots
+	// GPUPrice is the user's price of a GPU, USD; 0 takes the list's.
 	GPUPrice float64
 	HBMPIM   bool
-	HBMGiB   float64 // with the units, beside each GPU; 0: the units are in the GPUs' own memory
+	HBMGiB   float64 // capacity of PIM stacks beside each GPU; 0 if the units are in the GPUs' own memory
 	Memory   string  // the DRAM standard that ships, "ddr5", or a part's name that begins with it
 	DIMMs    int
-	DIMMGiB  float64 // of each
+	DIMMGiB  float64 // capacity of each
 	BankPIM  bool    // units beside banks
 	RankPIM  bool    // units on the buffer chip
 }
 
-// Cost is the cost of a node at a place of all bands, and the grade of the figures behind it.
+// Cost is the cost of a node with all constants at one place of their bands, and the worst grade among them.
 type Cost struct {
 	Capital float64 // USD for the node
-	PerHour float64 // USD for an hour in which it serves, electricity included
-	Energy  float64 // USD of it for electricity
-	CO2     float64 // kg for an hour of electricity
+	PerHour float64 // USD for each hour of serving, electricity included
+	Energy  float64 // the part of PerHour for electricity
+	CO2     float64 // kg of CO2 for each hour, from electricity
 	Grade   Grade
 }
 
-// Cost returns the cost of equipment that draws watts while it serves. At the low place of the bands it lasts
-// longest and serves most.
+// Cost returns the cost of equipment that draws watts while it serves. The low place of the bands has the longest lifetime and
+// the highest utilization.
 func (p *Prices) Cost(e *Equipment, watts float64, at Place) (c Cost) {
 	of := func(k Constant, at Place) float64 {
 		x := k.Estimate()
@@ -113,7 +114,7 @@ func (p *Prices) Cost(e *Equipment, watts float64, at Place) (c Cost) {
 	if e.GPUPrice > 0 {
 		price = Constant(Estimate{e.GPUPrice, e.GPUPrice, e.GPUPrice, Given}.String())
 	} else if whose != e.GPU {
-		c.Grade = Assumption // that it costs as much
+		c.Grade = Assumption // that it costs as much as the listed GPU
 	}
 	gpu, dimm := of(price, at), of(p.DIMM.of(e.Memory, e.DIMMGiB), at)*e.DIMMGiB
 	beside := 0.0
@@ -138,8 +139,8 @@ func (p *Prices) Cost(e *Equipment, watts float64, at Place) (c Cost) {
 
 const hoursPerYear = 8766 // 365.25 days
 
-// Of returns the price of a GPU, and whose it is: its own, that of the GPU that it is made from, or
-// "" for Other's.
+// Of returns the price of a GPU and the GPU that it belongs to: its own name, the base that it was derived from, or "" for the
+// price Other.
 func (g *GPUPrices) Of(name, base string) (price Constant, whose string) {
 	for _, whose := range []string{name, base} {
 		if price, ok := g.listed(whose); ok {
@@ -149,7 +150,7 @@ func (g *GPUPrices) Of(name, base string) (price Constant, whose string) {
 	return g.Other, ""
 }
 
-// listed returns the price of the GPU that a name, or its beginning up to a "-", is the key of.
+// listed returns the price whose key matches a GPU's name, whole or up to a "-".
 func (g *GPUPrices) listed(name string) (price Constant, ok bool) {
 	if name == "a100-paper" {
 		return g.A100, true // the papers' A100 has 80 GB
@@ -164,10 +165,10 @@ func (g *GPUPrices) listed(name string) (price Constant, ok bool) {
 	return price, longest > 0
 }
 
-// notOfAGPU are the keys of [prices.gpu] that are no GPU's name.
+// notOfAGPU are the keys of [prices.gpu] that do not name a GPU.
 var notOfAGPU = map[string]bool{"other": true, "hbm_pim_factor": true, "hbm_gib": true}
 
-// of returns the price of a GiB in modules of a part with gib GiB each.
+// of returns the price of a GiB of a DRAM part in modules of gib GiB.
 func (d *DIMMPrice) of(part string, gib float64) Constant {
 	small, large := d.Other, d.Other
 	switch {

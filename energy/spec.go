@@ -6,14 +6,15 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// Spec is the section [energy]: what a node draws, beside what [gpu.power] and [dram.power] say.
+// Spec is the section [energy]: the power of a node beside that in [gpu.power] and [dram.power].
 type Spec struct {
-	Constants    string   `toml:"constants"`           // the table of the other keys of the section, or a file with one
-	GPU          Constant `toml:"gpu_factor"`          // factor on what [gpu.power] says
+	Constants    string   `toml:"constants"`           // table that sets the other keys of the section: embedded, or a file
+	GPU          Constant `toml:"gpu_factor"`          // factor on the power of [gpu.power]
 	DRAMCurrents Constant `toml:"dram_current_factor"` // factor on the currents of [dram.power], which are a data sheet's maxima
-	DRAMVPP      Constant `toml:"dram_vpp"`            // mW that a DRAM chip takes from the word lines' supply, whatever it does
+	DRAMVPP      Constant `toml:"dram_vpp"`            // mW of a DRAM chip from the word lines' supply, constant
 	DRAMIO       Constant `toml:"dram_io"`             // pJ for each bit that crosses the pins of DRAM chips: driver and termination
-	// PIMRead is what a bank's read for its processing unit takes, of the same read up to the pins (without these).
+	// PIMRead is the energy of a bank's read for its processing unit, as a share of that of a read to the pins (without the
+	// pins).
 	PIMRead Constant `toml:"pim_read_share"`
 	DIMMUnits
 	HBMUnits
@@ -32,32 +33,32 @@ type DIMMUnits struct {
 	DIMMLimit    Constant `toml:"dimm_limit"`     // W that a DIMM's slot supplies
 }
 
-// HBMUnits are units in HBM and what their reads pass.
+// HBMUnits are processing units in HBM, and the parts of the stack that their reads pass.
 type HBMUnits struct {
-	HBMPIMRead Constant `toml:"hbm_pim_read"` // pJ a bit that units in HBM read and multiply
-	// Parts of HBM, which units whose commands are run (hbm_pim.model) are counted by.
-	HBMRow      Constant `toml:"hbm_row"`      // nJ of opening and closing a row of 1 KB of a bank
-	HBMArray    Constant `toml:"hbm_array"`    // pJ a bit from the cells to the column decoder
-	HBMGroup    Constant `toml:"hbm_group"`    // pJ a bit between there and the multiplexer of the bank group
-	HBMDie      Constant `toml:"hbm_die"`      // pJ a bit between there and the buffer die
-	HBMPins     Constant `toml:"hbm_pins"`     // pJ a bit between the buffer die and the host
-	HBMMultiply Constant `toml:"hbm_multiply"` // pJ of a multiply-add of 16 bits in a unit
+	HBMPIMRead Constant `toml:"hbm_pim_read"` // pJ for each bit that units in HBM read and multiply
+	// Parts of HBM, for units whose commands are simulated (hbm_pim.model).
+	HBMRow      Constant `toml:"hbm_row"`      // nJ of activating and precharging a 1 KB row of a bank
+	HBMArray    Constant `toml:"hbm_array"`    // pJ for each bit from the cells to the column decoder
+	HBMGroup    Constant `toml:"hbm_group"`    // pJ for each bit from the column decoder to the bank group's multiplexer
+	HBMDie      Constant `toml:"hbm_die"`      // pJ for each bit from the bank group to the buffer die
+	HBMPins     Constant `toml:"hbm_pins"`     // pJ for each bit from the buffer die to the host
+	HBMMultiply Constant `toml:"hbm_multiply"` // pJ of a 16-bit multiply-add in a unit
 }
 
 // Host is the rest of a node and of its site.
 type Host struct {
-	Link Constant `toml:"link"` // pJ for each bit on PCIe, both ends, beyond what they take idle
-	// ServerSlots is the GPU slots of the server whose sockets, board and price are given. A node with fewer or more GPUs
-	// takes that share of a server, or as many of them.
+	Link Constant `toml:"link"` // pJ for each bit on PCIe, both ends, beyond idle power
+	// ServerSlots is the number of GPU slots of the server whose sockets, board and price are given. A node takes servers in
+	// proportion to its GPUs, a fraction or several.
 	ServerSlots int `toml:"server_slots"`
 	HostCPUs    int `toml:"host_cpus"` // sockets of a server
-	// UnusedMemory is the memory of a server, a DIMM a channel, where the system has no use for it. A node has that of its slots,
-	// at most node.memory_capacity. 0: that is there in any case.
+	// UnusedMemory is the memory of a server, one DIMM a channel, whose system makes no use of host memory. A node has it in proportion to
+	// its servers, at most node.memory_capacity. 0 gives every system node.memory_capacity.
 	UnusedMemory units.Bytes `toml:"unused_memory"`
 	CPUIdle      Constant    `toml:"cpu_idle"` // W of a socket without work
-	CPUBusy      Constant    `toml:"cpu_busy"` // W of a socket whose cores attend
-	Board        Constant    `toml:"board"`    // W of the rest of a server: switches, network, disks, fans, losses of its power supplies
-	PUE          Constant    `toml:"pue"`      // what the site draws over what the node draws: cooling, distribution
+	CPUBusy      Constant    `toml:"cpu_busy"` // W of a socket whose cores compute attention
+	Board        Constant    `toml:"board"`    // W of the rest of a server: switches, network, disks, fans, power-supply losses
+	PUE          Constant    `toml:"pue"`      // factor of the site's power over the node's: cooling, distribution
 }
 
 func constants[T any](section *T, each func(key string, c Constant)) {
@@ -88,10 +89,10 @@ func (s *Spec) Check(c *input.Check) {
 	input.Within(c, "host_cpus", s.HostCPUs, 0, 64)
 }
 
-// Servers returns the servers that GPUs take up: a share of one, or several.
+// Servers returns the number of servers that GPUs take up, which may be a fraction.
 func (h *Host) Servers(gpus int) float64 { return float64(gpus) / float64(h.ServerSlots) }
 
-// within is the rule that the band of a constant lies from low to high.
+// within is the rule that a constant's band lies between low and high.
 func within(c *input.Check, key string, v Constant, low, high float64) {
 	e, err := parse(string(v))
 	c.That(err == nil && e.Low >= low && e.High <= high, key, v, "a constant whose band lies in %v to %v", low, high)
@@ -105,7 +106,7 @@ type Point struct {
 	HBMRow, HBMArray, HBMGroup, HBMDie, HBMPins, HBMMultiply   float64
 }
 
-// Place is a place in the bands of constants.
+// Place is a place in the bands of constants: low end, value or high end.
 type Place int
 
 // The places.
@@ -116,7 +117,7 @@ const (
 	Places int = iota
 )
 
-// At returns the estimate's number there.
+// At returns the estimate's number at a place.
 func (e Estimate) At(p Place) float64 { return [...]float64{e.Low, e.Value, e.High}[p] }
 
 // At returns all constants at a place.

@@ -12,16 +12,16 @@ import (
 	"github.com/l3sim/l3sim/input/list"
 )
 
-// Checked is a section of a configuration, or anything else with values under keys,
-// that says what its values must be. It calls c once for each rule.
+// Checked is a configuration section, or any other struct with values under keys, that states its own rules. Check calls c once
+// for each rule.
 type Checked interface{ Check(c *Check) }
 
 // Check collects the rules that values break. The rules are methods of Check where the
 // type of the value is known, and functions (Within, OneOf) where it is not.
 type Check struct {
-	section string // with a dot behind it, "" at the top
+	section string // followed by a dot; "" at the top
 	errs    []*Error
-	ranges  map[string][]string // of all rules by key, nil where nobody asked
+	ranges  map[string][]string // all rules by key; nil unless Ranges collects them
 }
 
 // Faults returns an error for each rule that a value of s breaks, in the order of the
@@ -32,7 +32,7 @@ func Faults(s Checked) []*Error {
 	return c.errs
 }
 
-// Validate returns the first of the Faults of s, nil where there is none. A nil pointer is one itself.
+// Validate returns the first of the Faults of s, or nil. A nil pointer is itself a fault.
 func Validate(s Checked) error {
 	if v := reflect.ValueOf(s); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
 		return &Error{Key: fmt.Sprintf("%T", s), Value: "nil", Expected: "a value"}
@@ -50,8 +50,8 @@ func (c *Check) Err() error {
 	return nil
 }
 
-// Ranges returns what s says that the values under its keys must be, by key. Rules that
-// compare values with each other, behind OK, are left out.
+// Ranges returns the expected values of each key of s as text. It leaves out rules that compare values with each other (those
+// behind OK).
 func Ranges(s Checked) map[string]string {
 	c := Check{ranges: map[string][]string{}}
 	s.Check(&c)
@@ -62,11 +62,10 @@ func Ranges(s Checked) map[string]string {
 	return all
 }
 
-// OK says that no rule has been broken so far: only then is it worth to compare values
-// with each other.
+// OK reports whether no rule has been broken so far. Values are compared with each other only then.
 func (c *Check) OK() bool { return len(c.errs) == 0 && c.ranges == nil }
 
-// In checks a section of the section: its keys follow name and a dot.
+// In checks a nested section: its keys are prefixed with name and a dot.
 func (c *Check) In(name string, s Checked) {
 	outer := c.section
 	c.section += name + "."
@@ -74,12 +73,12 @@ func (c *Check) In(name string, s Checked) {
 	c.section = outer
 }
 
-// Key is another key that a rule names: an argument of what That expected. It is written as it is, and the error has it
-// in OtherKeys.
+// Key is another key that a rule names, given as an argument of the expected text of That. The text shows it as written, and the
+// error lists it in OtherKeys.
 type Key string
 
-// That is the rule that ok holds: the value of key, which is not what was expected
-// otherwise. What was expected is formatted with args; keys among these are of type Key.
+// That is the rule that ok holds; otherwise the value of key is wrong. The expected text is formatted with args, and keys among
+// these have type Key.
 func (c *Check) That(ok bool, key string, value any, expected string, args ...any) {
 	if ok && c.ranges == nil {
 		return
@@ -102,7 +101,8 @@ func keysOf(args []any) (keys []string) {
 	return keys
 }
 
-// Fails adds what another package found, if anything; its key is relative to a section, "" for the one under check.
+// Fails adds an error that another package found; nil adds nothing. The error's key is relative to section, "" for the section
+// under check.
 func (c *Check) Fails(section string, err error) {
 	if err == nil || c.ranges != nil {
 		return
@@ -114,12 +114,12 @@ func (c *Check) Fails(section string, err error) {
 	c.errs = append(c.errs, &full)
 }
 
-// Share is the rule that a part of a whole is more than nothing. NaN is not.
+// Share is the rule that 0 < v <= 1. It refuses NaN.
 func (c *Check) Share(key string, v float64) {
 	c.That(v > 0 && v <= 1, key, v, "more than 0, at most 1")
 }
 
-// Within is the rule that low <= v <= high. NaN is not.
+// Within is the rule that low <= v <= high. It refuses NaN.
 func Within[T cmp.Ordered](c *Check, key string, v, low, high T) {
 	c.That(v >= low && v <= high, key, v, "%v to %v", low, high)
 }
@@ -135,7 +135,7 @@ func OneOf[T ~string](c *Check, key string, v T, valid ...T) {
 	}
 }
 
-// written writes a value as TOML does: texts and quantities in quotes.
+// written formats a value as TOML: texts and quantities in quotes.
 func written(v any) string {
 	if _, quantity := v.(encoding.TextMarshaler); quantity || reflect.TypeOf(v).Kind() == reflect.String {
 		return fmt.Sprintf("%q", fmt.Sprint(v))

@@ -9,8 +9,7 @@ import (
 	"strings"
 )
 
-// CSV reads a file of comma-separated values (RFC 4180, line ends of any kind)
-// whose records have at most MaxLine bytes each.
+// CSV reads a file of comma-separated values (RFC 4180, any line ends). A record has at most MaxLine bytes.
 type CSV struct {
 	*csv.Reader
 	file    string
@@ -46,12 +45,12 @@ func (c *CSV) Read() ([]string, error) {
 	})
 }
 
-// Line returns the line on which the record that was read last begins.
+// Line returns the line on which the last record begins.
 func (c *CSV) Line() int {
 	line, _ := c.FieldPos(0)
 	return line
 }
 
-// OneLine says that the record of the last error stands on one line of its own: the next
-// Read goes on behind it. Else a quotation mark may have swallowed many.
+// OneLine reports whether the record of the last error is a single line, so that the next Read continues on the line after it.
+// Otherwise a stray quotation mark may have swallowed many lines.
 func (c *CSV) OneLine() bool { return c.oneLine }

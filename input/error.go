@@ -13,34 +13,32 @@ import (
 	"github.com/agext/levenshtein"
 )
 
-// Error is an error in what the user gave: a flag, a file, a key or a
-// value. Only the fields that apply are set.
+// Error is a mistake in the user's input: a flag, a file, a key or a value. Only the fields that apply are set.
 type Error struct {
 	File     string // path as the user gave it, or "--set", "--model"
 	Line     int    // 1-based; 0 where the input has no lines
 	Key      string // full dotted key, column or field
-	Value    string // the offending value as written
-	Expected string // what would have been right: "one of a, b", "at least 1", "key of [dram]"
+	Value    string // what is valid: "one of a, b", "at least 1", "key of [dram]"
+	Expected string // the nearest valid name; "" if none is near
 	Nearest  string // the nearest valid name, "" where none is near
-	// OtherKeys are the keys that a rule names beside Key, in full or within a section that has Key, in the order of the
-	// message: where Key is as the preset has it, one of these is at fault.
+	// OtherKeys are the other keys of the broken rule, in the order of the message: full names, or names relative to Key's
+	// section. If Key still has its preset value, one of these is at fault.
 	OtherKeys []string
-	// Details are what else helps, each on a line of its own below the message. Error leaves
-	// them out: a message is one line.
+	// Details are further hints, one a line, printed below the message. Error leaves them out: a message is one line.
 	Details []string
 	Err     error // the cause, where another package reported it
 }
 
-// The longest parts of a message, in bytes. What the user gave must not hide what
-// was expected, however long it was; a list of all valid names is given in full.
+// Limits on the parts of a message, in bytes, so that long user input does not hide what was expected. A list of all valid names
+// is given in full.
 const (
 	maxShown = 200  // a key or a value
-	maxCause = 500  // what another package says of it
-	maxOurs  = 5000 // a path, what was expected, or a cause of this form
+	maxCause = 500  // text of another package's error
+	maxOurs  = 5000 // a path, what was expected, or a cause that is itself an Error
 )
 
-// Error returns "FILE:LINE: KEY = VALUE: expected EXPECTED; did you mean NEAREST?"
-// with the absent parts left out, and long ones without their middle.
+// Error returns "FILE:LINE: KEY = VALUE: expected EXPECTED; did you mean NEAREST?". Absent parts are left out, and long parts
+// lose their middle.
 func (e *Error) Error() string {
 	e = cmp.Or(e, &Error{})
 	var b strings.Builder
@@ -84,8 +82,8 @@ func (e *Error) Unwrap() error {
 	return e.Err
 }
 
-// Edit returns a copy of an *Error with a change, and any other error as it is: a caller
-// knows the file, the line or the full key that what it called did not.
+// Edit returns a copy of an *Error with a change, and any other error as it is. A caller adds the file, line or full key that the
+// function it called did not know.
 func Edit(err error, change func(e *Error)) error {
 	bad, ok := err.(*Error)
 	if !ok {
@@ -96,9 +94,8 @@ func Edit(err error, change func(e *Error)) error {
 	return &changed
 }
 
-// Shorten returns text as it is where it has at most limit bytes, else its
-// beginning and its end, about that much, with the number of bytes left out between
-// them. What a message quotes thus keeps its quotation marks.
+// Shorten returns text unchanged if it has at most limit bytes, else about limit bytes of its beginning and end, with the number
+// of bytes left out in between. Quotation marks around a quoted text survive.
 func Shorten(text string, limit int) string {
 	if len(text) <= limit {
 		return text
@@ -122,15 +119,15 @@ func UnknownName(key, name string, valid []string) error {
 	}
 }
 
-// Nearest returns the valid name closest to name in edit distance without regard to case, or "" where none is closer
-// than half of the name's length. Ties go to the name that sorts first. Where more than one letter in four differs, the shortest
-// valid name that begins with name and a mark goes before it.
+// Nearest returns the valid name closest to name in edit distance, ignoring case, or "" if even that distance is half of the
+// name's length or more. Ties go to the name that sorts first. If more than a quarter of the letters differ, it prefers the
+// shortest valid name that begins with name and a separator (begunBy).
 func Nearest(name string, valid []string) string {
 	best, bestDistance := "", 0
 	runes := utf8.RuneCountInString(name)
 	for _, v := range slices.Sorted(slices.Values(valid)) {
-		// The distance is at least what the lengths differ by, and takes the product of
-		// the lengths to compute.
+		// Computing the distance takes time in proportion to the product of the lengths. The difference of the lengths is a lower
+		// bound.
 		if n := utf8.RuneCountInString(v); 2*max(runes-n, n-runes) > max(len(name), len(v)) {
 			continue
 		}
@@ -150,8 +147,8 @@ func Nearest(name string, valid []string) string {
 
 const marks = "-_. " // between the words of a name
 
-// begunBy returns the shortest valid name that begins with name, without regard to case and marks, and goes on with a mark:
-// rtx-4090-vllm for rtx4090. A name of fewer than three letters begins nothing.
+// begunBy returns the shortest valid name that begins with name and continues with a separator, ignoring case and separators
+// within name: rtx-4090-vllm for rtx4090. A name of fewer than three letters matches nothing.
 func begunBy(name string, valid []string) (best string) {
 	if len(name) < 3 {
 		return ""
@@ -164,7 +161,7 @@ func begunBy(name string, valid []string) (best string) {
 	return best
 }
 
-// behind returns what of a valid name is behind the letters of name, false where it begins otherwise.
+// behind returns what follows the letters of name in a valid name, and false if the valid name does not begin with them.
 func behind(name, valid string) (rest string, begun bool) {
 	at := 0
 	for _, letter := range []byte(name) {
@@ -182,8 +179,8 @@ func behind(name, valid string) (rest string, begun bool) {
 	return valid[at:], at > 0
 }
 
-// Alike returns the Nearest valid name; where there is none, the shortest that has the name as a part, or
-// else the longest that is a part of the name, of three letters at least.
+// Alike returns the Nearest valid name. If there is none, it returns the shortest that contains the name, or else the longest
+// that the name contains (of at least three letters).
 func Alike(name string, valid []string) string {
 	best, part := Nearest(name, valid), ""
 	if best != "" || len(name) < 3 {
@@ -203,7 +200,7 @@ func Alike(name string, valid []string) string {
 	return cmp.Or(best, part)
 }
 
-// Ended returns the error of a context that has ended, and one for a context that is nil.
+// Ended returns the error of a context that has ended, and an error for a nil context.
 func Ended(ctx context.Context) error {
 	if ctx == nil {
 		return &Error{Key: "context", Value: "nil", Expected: "context.Background() or another"}
@@ -211,7 +208,7 @@ func Ended(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Plural returns n with the noun's form for it.
+// Plural returns n and the singular or plural noun.
 func Plural(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one

@@ -7,13 +7,11 @@ import (
 	"syscall"
 )
 
-// wrongPath are errors of the operating system that a path which the user wrote can
-// cause. Package fs defines more of them.
+// wrongPath are operating-system errors that a path written by the user can cause, beside those that package fs defines.
 var wrongPath = []syscall.Errno{syscall.ENOTDIR, syscall.EISDIR, syscall.ENAMETOOLONG, syscall.ELOOP, syscall.EINVAL}
 
-// IsSystemFault says whether err comes from the operating system and not from what
-// the user wrote: a full disk, a volume that has gone or is read-only, no free file
-// handle. Batch systems try again after a system fault, and not after wrong input.
+// IsSystemFault reports whether err comes from the operating system and not from the user's input: a full disk, a volume that is
+// gone or read-only, no free file handle. Batch systems retry after a system fault, and not after wrong input.
 func IsSystemFault(err error) bool {
 	var errno syscall.Errno
 	if !errors.As(err, &errno) {

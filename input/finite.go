@@ -2,21 +2,21 @@ package input
 
 import "io"
 
-// FiniteJSON returns a reader of a JSON text in which null stands for NaN, Infinity and -Infinity, which Python's json writes
-// and JSON lacks. Lines stay where they are.
+// FiniteJSON returns a reader of a JSON text with NaN, Infinity and -Infinity, which Python's json writes and JSON lacks,
+// replaced by null. Line numbers stay the same.
 func FiniteJSON(r io.Reader) io.Reader { return &finite{r: r} }
 
-// finite replaces words outside of strings. No other word of JSON begins with one of their letters.
+// finite replaces NaN and Infinity outside of strings. No other JSON word begins with N or I.
 type finite struct {
 	r       io.Reader
 	err     error
 	in      [4096]byte
-	all     []byte // what in became
-	out     []byte // the part of it that is not read yet
+	all     []byte // the replacement of in
+	out     []byte // the part of all that is not read yet
 	quoted  bool   // within a string
-	escaped bool   // behind a backslash
-	minus   bool   // behind a minus, which is not in out yet
-	word    string // what must come of a word
+	escaped bool   // after a backslash
+	minus   bool   // a minus was read but is not in out yet
+	word    string // the rest of the word that must follow
 }
 
 func (f *finite) Read(p []byte) (int, error) {
@@ -40,7 +40,7 @@ func (f *finite) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// flush writes a minus that stands before no word, and what makes half a word no JSON.
+// flush writes a minus that begins no Infinity. For half a word it writes '?', so that the text is invalid JSON.
 func (f *finite) flush() {
 	if f.word != "" {
 		f.out, f.word = append(f.out, '?'), ""
@@ -60,7 +60,7 @@ func (f *finite) add(b byte) {
 	}
 	switch {
 	case b == '\n':
-		f.quoted, f.escaped = false, false // no string of JSON goes on
+		f.quoted, f.escaped = false, false // no JSON string continues on the next line
 	case f.escaped:
 		f.escaped = false
 	case f.quoted:

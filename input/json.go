@@ -23,29 +23,28 @@ func NewJSON(file string, r io.Reader) *JSON {
 	return j
 }
 
-// Token returns the next token as json.Decoder does, io.EOF behind the last one. Any
-// other error is an *Error.
+// Token returns the next token as json.Decoder does, and io.EOF after the last one. Any other error is an *Error.
 func (j *JSON) Token() (json.Token, error) {
 	j.bounded.held = 0
 	token, err := j.dec.Token()
 	return token, j.wrong(err)
 }
 
-// Decode reads the next value. A value of another type than v is a *json.UnmarshalTypeError
-// in an *Error; reading then goes on behind it.
+// Decode reads the next value. A value of another type than v gives an *Error that wraps a *json.UnmarshalTypeError; reading can
+// then continue after that value.
 func (j *JSON) Decode(v any) error {
 	j.bounded.held = 0
 	return j.wrong(j.dec.Decode(v))
 }
 
-// More says whether the array or object that is being read has another element. It says
-// yes, too, where it cannot be read: the next Token or Decode has the error.
+// More reports whether the current array or object has another element. It also returns true if the text is broken: the next
+// Token or Decode returns the error.
 func (j *JSON) More() bool {
 	j.bounded.held = 0
 	return j.dec.More()
 }
 
-// Skip reads over the next value, however long it is.
+// Skip reads past the next value, however long it is.
 func (j *JSON) Skip() error {
 	for depth := 0; ; {
 		token, err := j.Token()
@@ -65,7 +64,7 @@ func (j *JSON) Skip() error {
 	}
 }
 
-// End reads the end of the text, behind its outermost value, and refuses anything else there.
+// End checks that nothing follows the outermost value.
 func (j *JSON) End(value string) error {
 	_, err := j.Token()
 	if err == nil {
@@ -76,18 +75,18 @@ func (j *JSON) End(value string) error {
 	return err
 }
 
-// Line returns the line on which what was read last ends, from 1.
+// Line returns the line, from 1, on which the last token or value ends.
 func (j *JSON) Line() int {
 	ahead, _ := io.ReadAll(j.dec.Buffered()) // of a buffer
 	return j.bounded.line - bytes.Count(ahead, []byte("\n"))
 }
 
-// Wrong is the error for a value that is none of what is expected: it ends where reading stands.
+// Wrong returns the error for a value, just read, that is not what was expected.
 func (j *JSON) Wrong(expected string) error {
 	return &Error{File: j.file, Line: j.Line(), Expected: expected}
 }
 
-// Cut makes io.EOF within a value an error as any other.
+// Cut turns io.EOF within a value into an ordinary error.
 func (j *JSON) Cut(err error) error {
 	if err == io.EOF {
 		err = &Error{File: j.file, Line: j.bounded.lastLine(), Err: errors.New("the file ends within a value")}
@@ -95,8 +94,7 @@ func (j *JSON) Cut(err error) error {
 	return err
 }
 
-// wrong is an error with its place: the line on which a value that is no JSON begins, or
-// that on which the text ends.
+// wrong adds the place to an error: the line on which the invalid value begins, or on which the text ends.
 func (j *JSON) wrong(err error) error {
 	if err == nil || err == io.EOF {
 		return err

@@ -7,17 +7,16 @@ import (
 	"io"
 )
 
-// MaxLine is the length in bytes of the longest line, or record of several lines,
-// that is read. A line of results has a point's name and the values of its keys,
-// which a sweep file of MaxText can make long; nothing else comes close to it.
+// MaxLine is the length in bytes of the longest line, or record of several lines, that is read. The longest are lines of results:
+// a point's name holds the values of its keys, which a sweep file of MaxText can make long.
 const MaxLine = 16 << 20
 
 // ErrLongLine is the error for a line of more than MaxLine bytes.
 var ErrLongLine = fmt.Errorf("longer than the %d MiB that a line may have", MaxLine>>20)
 
-// ReadLine returns the next line of r with its line end. At the end it returns what follows the
-// last line end, if anything, and io.EOF. Of a line longer than MaxLine it returns a part a little
-// longer than that and ErrLongLine; the next call goes on with the rest of the line.
+// ReadLine returns the next line of r with its line end. At the end it returns the rest after the last line end, if any, and
+// io.EOF. Of a line longer than MaxLine it returns a part slightly longer than MaxLine, and ErrLongLine; the next call continues
+// with the rest of that line.
 func ReadLine(r *bufio.Reader) ([]byte, error) {
 	var line []byte
 	for {
@@ -35,12 +34,12 @@ func ReadLine(r *bufio.Reader) ([]byte, error) {
 // boundedReader passes on what it reads until a record becomes longer than MaxLine.
 type boundedReader struct {
 	r    io.Reader
-	held int  // bytes of the record, and of what is buffered behind it
-	line int  // on which the next byte stands, from 1
-	ends bool // the last byte ends its line
+	held int  // bytes of the record and of what is buffered after it
+	line int  // line of the next byte, from 1
+	ends bool // the last byte ends a line
 }
 
-// lastLine returns the line of the last byte that was read, from 1.
+// lastLine returns the line, from 1, of the last byte read.
 func (b *boundedReader) lastLine() int {
 	if b.ends {
 		return b.line - 1
@@ -48,7 +47,7 @@ func (b *boundedReader) lastLine() int {
 	return b.line
 }
 
-// Read returns ErrLongLine once the record under way is longer than MaxLine.
+// Read returns ErrLongLine once the current record is longer than MaxLine.
 func (b *boundedReader) Read(p []byte) (int, error) {
 	if b.held > MaxLine {
 		return 0, ErrLongLine

@@ -7,29 +7,31 @@ import (
 	"github.com/l3sim/l3sim/units/portable"
 )
 
-// Gather is how a kernel of a GPU reads scattered rows out of pinned host memory, a warp a row. MeasuredGather has the numbers.
+// Gather describes how a GPU kernel reads scattered rows from pinned host memory, one warp for each row. MeasuredGather has
+// measured values.
 type Gather struct {
-	Start units.Duration // of a fetch beyond its reads: launch, and the way of the first read
-	Share float64        // of the rate of large copies (Spec.Bandwidth) that the reads of a kernel reach
-	Line  units.Bytes    // the memory that a read touches is whole lines of so many bytes
-	// Round is the time of one read of a warp (WarpRead) on an idle link. A warp waits for one before it begins the next, so that few
-	// blocks have few bytes in flight.
+	Start units.Duration // time of a fetch beyond its reads: launch and latency of the first read
+	Share float64        // share of the rate of large copies (Spec.Bandwidth) that the reads of a kernel reach
+	Line  units.Bytes    // a read touches whole lines of this size
+	// Round is the time of one read of a warp (WarpRead) on an idle link. A warp waits for each read before it issues the next,
+	// so few blocks have few bytes in flight.
 	Round units.Duration
-	// Reach is the host memory whose addresses the GPU keeps translated. Rows of a larger region miss as often as they lie beyond it, and
-	// Walk is the time between two translations then.
+	// Reach is the amount of host memory whose address translations the GPU caches. If rows lie in a larger region, the share of
+	// it beyond Reach misses, and Walk is the time between two translations.
 	Reach units.Bytes
 	Walk  units.Duration
-	// Fill is the time of a page (TranslatedPage) that the first rows of a fetch have translated anew, where other kernels have displaced it.
+	// Fill is the time to translate one page (TranslatedPage) again at the start of a fetch, after other kernels have evicted the
+	// translations.
 	Fill units.Duration
-	// LookUp is what finding the rows that miss takes, in a kernel before the fetch.
+	// LookUp is the time to find the rows that miss, in a kernel before the fetch.
 	LookUp units.Duration
 
-	// Wait is the share of a kernel's time for which its blocks leave no room for those of a fetch. What begins later runs in the room of
-	// blocks that have ended.
+	// Wait is the share of a kernel's time in which its blocks leave no room for blocks of a fetch. A fetch that begins later
+	// runs where blocks have ended.
 	Wait float64
-	// ProductWarps is how many warps of a fetch make a product beside it take twice as long.
+	// ProductWarps is the number of a fetch's warps that doubles the time of a matrix product running beside it.
 	ProductWarps float64
-	// RoomWarps is how many warps of a fetch on a multiprocessor keep the kernels of an iteration off it.
+	// RoomWarps is the number of a fetch's warps that keeps the kernels of an iteration off one multiprocessor.
 	RoomWarps float64
 }
 
@@ -52,15 +54,15 @@ type Rows struct {
 	Count  int64
 	Bytes  units.Bytes // of a row
 	Region units.Bytes // in which the rows lie anywhere
-	Cold   bool        // other kernels have run since the fetch before
+	Cold   bool        // other kernels have run since the last fetch
 	Grid
 }
 
-// Moved returns the bytes that the link carries of a row: whole lines.
+// Moved returns the bytes that the link carries for a row: whole lines.
 func (g *Gather) Moved(row units.Bytes) units.Bytes { return (row + g.Line - 1) / g.Line * g.Line }
 
-// Time returns how long a fetch takes by itself, with a link of that bandwidth for large copies. translation is the share of the measured
-// cost of translation: 1 for pages of 4 KiB in a virtual machine, 0 for none. No rows take no time.
+// Time returns how long a fetch takes by itself. link is the bandwidth of large copies, and translation scales the measured cost
+// of address translation: 1 for 4 KiB pages in a virtual machine, 0 for none. No rows take no time.
 func (g *Gather) Time(r *Rows, link units.Bandwidth, translation float64) units.Duration {
 	if r.Count <= 0 || r.Bytes <= 0 {
 		return 0
@@ -68,7 +70,7 @@ func (g *Gather) Time(r *Rows, link units.Bandwidth, translation float64) units.
 	return g.Reads(r, link, translation) + g.Start + units.FromSeconds(g.filling(r, translation))
 }
 
-// reading returns the seconds in which the rows come, once all warps read.
+// reading returns the seconds in which rows arrive, once all warps read.
 func (g *Gather) reading(r *Rows, link units.Bandwidth, translation float64) float64 {
 	rows := float64(r.Count)
 	bytes := rows * float64(g.Moved(r.Bytes)) / (float64(link) * g.Share)
@@ -78,7 +80,7 @@ func (g *Gather) reading(r *Rows, link units.Bandwidth, translation float64) flo
 	return norm(max(bytes, flight), walks)
 }
 
-// norm returns the 4-norm of two limits: near the point where they are alike neither hides fully behind the other.
+// norm returns the 4-norm of two limits: where they are similar, neither fully hides behind the other.
 func norm(a, b float64) float64 {
 	longest := max(a, b)
 	x, y := a/longest, b/longest
@@ -86,14 +88,14 @@ func norm(a, b float64) float64 {
 	return longest * math.Sqrt(math.Sqrt(float64(x*x)+float64(y*y)))
 }
 
-// rounds returns how often a warp waits for reads of a row: the compiler has four of them together in the loop over the row, and the rest
-// one by one.
+// rounds returns how often a warp waits for its reads of a row. The compiler unrolls the loop over the row to four reads at a
+// time, and does the rest one by one.
 func rounds(row units.Bytes) units.Bytes {
 	reads := (row + WarpRead - 1) / WarpRead
 	return reads/readsTogether + reads%readsTogether
 }
 
-// filling returns the seconds in which the first row of each warp has its page translated.
+// filling returns the seconds to translate the page of each warp's first row again.
 func (g *Gather) filling(r *Rows, translation float64) float64 {
 	if !r.Cold {
 		return 0
@@ -104,8 +106,9 @@ func (g *Gather) filling(r *Rows, translation float64) float64 {
 	return touched * g.Fill.Seconds() * translation
 }
 
-// BesideKernel returns how long a fetch takes, one of many in succession, that runs beside a stream of kernels of that length each, and what
-// share of its own time alone it slows them for: it waits for their blocks to end, and what fits the rest of a kernel's time costs nothing.
+// BesideKernel returns how long each of many successive fetches takes beside a stream of kernels of the given length, and the
+// share of that time by which it slows the kernels. A fetch waits for the kernels' blocks to end, and slows nothing where it fits
+// into the rest of a kernel's time.
 func (g *Gather) BesideKernel(alone, kernel units.Duration) (took units.Duration, share float64) {
 	f, k := alone.Seconds(), kernel.Seconds()
 	rest := k - float64(g.Wait*k)
@@ -113,18 +116,18 @@ func (g *Gather) BesideKernel(alone, kernel units.Duration) (took units.Duration
 	return units.FromSeconds(t), max(0, f-rest) / t
 }
 
-// ProductSlowed returns by how much longer a product takes while a fetch of these blocks runs for a share of its time.
+// ProductSlowed returns the factor on the time of a matrix product when a fetch of these blocks runs for a share of its time.
 func (g *Gather) ProductSlowed(x Grid, share float64) float64 {
 	return 1 + float64(share*x.Warps()/g.ProductWarps)
 }
 
-// Taken returns the share of a GPU of that many multiprocessors that a fetch of these blocks keeps from the kernels of an iteration.
+// Taken returns the share of a GPU's multiprocessors (sms) that a fetch of these blocks keeps from the kernels of an iteration.
 func (g *Gather) Taken(x Grid, sms int) float64 {
 	return min(1, x.Warps()/(g.RoomWarps*float64(max(sms, 1))))
 }
 
-// Stretch returns for how much longer the other kernels of an iteration run that take kernels by themselves, beside a fetch: their share of
-// the GPU is smaller while it reads.
+// Stretch returns how much longer the other kernels of an iteration run beside a fetch. They take the time kernels by themselves,
+// and lose the share taken of the GPU during reads.
 func (g *Gather) Stretch(reads, kernels units.Duration, taken float64) units.Duration {
 	if taken < 1 {
 		reads = min(reads, units.FromSeconds(kernels.Seconds()/(1-taken)))
@@ -132,7 +135,7 @@ func (g *Gather) Stretch(reads, kernels units.Duration, taken float64) units.Dur
 	return units.FromSeconds(taken * reads.Seconds())
 }
 
-// Reads returns the part of a fetch in which rows come: without its start, in which other kernels go on.
+// Reads returns the part of a fetch in which rows arrive. It excludes the start, in which other kernels continue.
 func (g *Gather) Reads(r *Rows, link units.Bandwidth, translation float64) units.Duration {
 	if r.Count <= 0 || r.Bytes <= 0 {
 		return 0
@@ -140,8 +143,8 @@ func (g *Gather) Reads(r *Rows, link units.Bandwidth, translation float64) units
 	return units.FromSeconds(g.reading(r, link, translation))
 }
 
-// MeasuredGather returns the parameters of an H200 behind 16 lanes of generation 5, in a virtual machine whose memory has pages of 4 KiB
-// (lab/hostkv fits them; lab/docs/model-gpu.md has the errors). Several GPUs that read at once were not measured.
+// MeasuredGather returns the parameters of an H200 behind 16 lanes of PCIe 5, in a virtual machine with 4 KiB pages (lab/hostkv
+// fits them; lab/docs/model-gpu.md has the errors). Fetches of several GPUs at once were not measured.
 func MeasuredGather() Gather {
 	return Gather{
 		Start: 5340 * units.Nanosecond, Share: 0.909, Line: 64, Round: 1950 * units.Nanosecond,

@@ -13,29 +13,26 @@ type Spec struct {
 	// Efficiency is the share of the raw rate that payload reaches: packet
 	// headers, flow control and DMA engine.
 	Efficiency float64 `toml:"efficiency"`
-	// Latency is the time of a transfer beyond its bytes: launch of the copy and
-	// the round trip that ends it.
+	// Latency is the time of a transfer beyond its bytes: launch of the copy, and the round trip that completes it.
 	Latency units.Duration `toml:"latency"`
-	// Wake is the time from the end of work beyond the link until the copy of its results
-	// begins: a flag in host memory that the GPU's front end awaits.
+	// Wake is the time from the end of work beyond the link until the copy of its results begins: the GPU's front end polls a
+	// flag in host memory.
 	Wake units.Duration `toml:"wake"`
-	// Join is what a stream of kernels loses where it waits for a copy of another stream, once
-	// for each layer and sub-batch. JoinAllReduce takes its place on several GPUs, where all-reduces
-	// wait for the last GPU.
+	// Join is the time that a stream of kernels loses when it waits for a copy on another stream, once for each layer and
+	// sub-batch. With several GPUs, JoinAllReduce replaces it, since all-reduces wait for the last GPU.
 	Join          units.Duration `toml:"join"`
 	JoinAllReduce units.Duration `toml:"join_all_reduce"`
-	// KernelShare is the share of a link's rate that copies lose while kernels run beside them.
+	// KernelShare is the share of a link's rate that copies lose while kernels run at the same time.
 	KernelShare float64 `toml:"kernel_share"`
-	// GPUsPerUplink is the number of GPUs on a switch: 1 gives each GPU its own way to the host, 2
-	// is a DGX A100. UplinkLanes are the lanes of the switch's uplink, 0 for as many as a GPU's.
+	// GPUsPerUplink is the number of GPUs on a switch: 1 gives each GPU its own path to the host, 2 is a DGX A100. UplinkLanes is
+	// the number of lanes of the switch's uplink; 0 means as many as a GPU's link.
 	GPUsPerUplink int `toml:"gpus_per_uplink"`
 	UplinkLanes   int `toml:"uplink_lanes"`
 }
 
-// laneRates are the raw bytes per second of a lane and direction by
-// generation, after line coding: 8, 16 and 32 GT/s with 128b/130b (PCI Express
-// Base Specification 3.0 to 5.0), and 64 GT/s in FLITs of 256 bytes of which
-// 242 are left for packets (6.0; https://pcisig.com/pci-express-6.0-specification).
+// laneRates are raw bytes per second of a lane in one direction, by generation, after line coding. Generations 3 to 5 run at 8,
+// 16 and 32 GT/s with 128b/130b (PCI Express Base Specification 3.0 to 5.0). Generation 6 runs at 64 GT/s with 256-byte FLITs, of
+// which 242 bytes carry packets (https://pcisig.com/pci-express-6.0-specification).
 var laneRates = map[int]units.Bandwidth{
 	3: 8e9 / 8 * 128 / 130, 4: 16e9 / 8 * 128 / 130, 5: 32e9 / 8 * 128 / 130, 6: 64e9 / 8 * 242 / 256,
 }
@@ -71,8 +68,8 @@ func (s *Spec) UplinkBandwidth() units.Bandwidth {
 	return s.Bandwidth() * units.Bandwidth(s.UplinkLanes) / units.Bandwidth(s.Lanes)
 }
 
-// TransferTime returns the time of a transfer of n bytes, in either direction, that
-// shares no link: latency + size/bandwidth. No bytes take no time.
+// TransferTime returns the time of a transfer of n bytes in either direction, on links that no other transfer uses: latency +
+// size/bandwidth. No bytes take no time.
 func (s *Spec) TransferTime(n units.Bytes) units.Duration {
 	if n <= 0 {
 		return 0
@@ -80,10 +77,9 @@ func (s *Spec) TransferTime(n units.Bytes) units.Duration {
 	return s.Latency + min(s.Bandwidth(), s.UplinkBandwidth()).TransferTime(n)
 }
 
-// Typical returns 16 lanes of a generation with the efficiency and latency
-// measured between an H200 and its host (generation 5, pinned memory, 1 KiB to
-// 256 MiB, both directions; lab/docs/model-gpu.md). Packet overhead and copy engines
-// being alike, the share of the raw rate is taken for all generations.
+// Typical returns 16 lanes of a generation with the efficiency and latency measured between an H200 and its host (generation 5,
+// pinned memory, 1 KiB to 256 MiB, both directions; lab/docs/model-gpu.md). Other generations get the same efficiency, since
+// packet overhead and copy engines are alike.
 func Typical(generation int) Spec {
 	return Spec{
 		Generation: generation, Lanes: 16, Efficiency: 0.8808, Latency: 3377 * units.Nanosecond, GPUsPerUplink: 1,

@@ -1,6 +1,6 @@
 package list
 
-// Map returns the results of a function for all elements, in their order; nil for an empty slice.
+// Map applies a function to each element and returns the results in order; nil for an empty slice.
 func Map[E, T any](all []E, of func(E) T) []T {
 	if len(all) == 0 {
 		return nil

@@ -12,16 +12,13 @@ import (
 // Place is the line of a key in a TOML text, and the comment there.
 type Place struct {
 	Line int // from 1
-	// Comment is that behind the value, or else the lines above it in the same
-	// paragraph, without #.
+	// Comment is the comment after the value, or else the comment lines above it in the same paragraph, without #.
 	Comment string
 }
 
-// Scan returns where each key and table of a TOML document first appears, by full key
-// in the form of toml.Key.String. The i-th table of an array, from 0, and its keys are
-// there by "array[i]", too. The decoder keeps no positions. The document must be one
-// that the decoder has accepted: the scan checks nothing and only knows enough of the
-// grammar not to take the inside of a value or comment for a key.
+// Scan returns where each key and table of a TOML document first appears, by full key in the form of toml.Key.String. The i-th
+// table of an array, from 0, and its keys are also listed as "array[i]". Scan exists because the decoder keeps no positions. The
+// decoder must have accepted the document: Scan checks nothing, and knows only enough grammar to skip values and comments.
 func Scan(document string) map[string]Place {
 	// The decoder skips a byte-order mark of UTF-16, which some editors write.
 	document = strings.TrimPrefix(strings.TrimPrefix(document, "\xff\xfe"), "\xfe\xff")
@@ -50,7 +47,7 @@ type scanner struct {
 	pos    int
 	above  string // comment lines of this paragraph
 	places map[string]Place
-	// elements are the numbers of the tables so far of arrays, by indexed name.
+	// elements counts the tables so far of each array, by indexed name.
 	elements map[string]int
 }
 
@@ -64,7 +61,7 @@ func (s *scanner) at() string {
 	return s.tokens[s.pos].Text
 }
 
-// skipBlank moves over white space, line ends and comments, which it remembers until an empty line.
+// skipBlank moves past white space, line ends and comments. It remembers the comments until an empty line.
 func (s *scanner) skipBlank() {
 	for lines := 0; !s.ended(); s.pos++ {
 		switch text := s.at(); {
@@ -80,14 +77,14 @@ func (s *scanner) skipBlank() {
 	}
 }
 
-// skipSpace moves over white space on the line.
+// skipSpace moves past white space on the line.
 func (s *scanner) skipSpace() {
 	if isSpace(s.at()) {
 		s.pos++
 	}
 }
 
-// isSpace says that a token is white space. A byte-order mark is.
+// isSpace reports whether a token is white space, which includes a byte-order mark.
 func isSpace(token string) bool { return token != "" && strings.Trim(token, " \t\r\ufeff") == "" }
 
 func comment(token string) string { return strings.TrimSpace(strings.TrimLeft(token, "# ")) }
@@ -99,11 +96,11 @@ func (s *scanner) skipTo(set string) {
 	}
 }
 
-// name is a full key, without and with the number of the table behind each array in it.
+// name is a full key, without and with the table's number after each array in it.
 type name struct{ plain, indexed string }
 
-// key reads a dotted key, records it and its dotted parents under prefix, and returns
-// the full key. Array says that it begins a table of an array.
+// key reads a dotted key, records it and its dotted parents under prefix, and returns the full key. array reports that the key
+// begins a table of an array.
 func (s *scanner) key(full name, array bool) name {
 	for {
 		s.skipSpace()
@@ -127,7 +124,7 @@ func (s *scanner) key(full name, array bool) name {
 	}
 }
 
-// inElement returns a name with the number of the table in which the scanner is, where it names an array.
+// inElement adds the number of the current table to the name of an array; other names are unchanged.
 func (s *scanner) inElement(of name) name {
 	if n := s.elements[of.indexed]; n > 0 {
 		of.indexed += fmt.Sprintf("[%d]", n-1)
@@ -135,7 +132,7 @@ func (s *scanner) inElement(of name) name {
 	return of
 }
 
-// record notes where a key appears first, by both its names.
+// record notes where a key first appears, under both its names.
 func (s *scanner) record(key name, line int) {
 	for _, name := range []string{key.plain, key.indexed} {
 		if s.places[name].Line == 0 {
@@ -144,8 +141,7 @@ func (s *scanner) record(key name, line int) {
 	}
 }
 
-// keyPart returns what one part of a dotted key stands for: a bare one for itself; a
-// quoted one is read by the decoder, which knows the escapes.
+// keyPart returns the text of one part of a dotted key. The decoder reads quoted parts, since it knows the escapes.
 func keyPart(token string) string {
 	var part struct{ V string }
 	if token[0] != '"' && token[0] != '\'' {
@@ -157,7 +153,7 @@ func keyPart(token string) string {
 	return part.V
 }
 
-// keyValue moves over "key = value", recording the key with its comment.
+// keyValue moves past "key = value" and records the key with its comment.
 func (s *scanner) keyValue(prefix name) {
 	full := s.key(prefix, false)
 	if s.at() == "=" {
@@ -178,7 +174,7 @@ func (s *scanner) keyValue(prefix name) {
 	}
 }
 
-// value moves over a value, recording the keys of inline tables in it.
+// value moves past a value and records the keys of inline tables in it.
 func (s *scanner) value(key name) {
 	switch text := s.at(); {
 	case text == "[":
@@ -200,7 +196,7 @@ func (s *scanner) value(key name) {
 	}
 }
 
-// list moves over a bracketed, comma-separated list, calling element at the start of each.
+// list moves past a bracketed, comma-separated list and calls element at the start of each.
 func (s *scanner) list(end string, element func()) {
 	s.pos++
 	for s.skipBlank(); !s.ended(); s.skipBlank() {

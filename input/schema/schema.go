@@ -20,13 +20,13 @@ type Key struct {
 	Type  reflect.Type // of the field
 	Owner reflect.Type // the struct whose field it is
 	Field string       // the field's name in Go
-	// Optional are what a file may lack of the key: the key itself by its name, and each section it is in, "gpu.experts.", that is there
-	// whole or not at all. Their fields have an option behind the name in their tags: omitempty, omitzero, or optional for one that is
-	// written whatever its value.
+	// Optional are the keys and sections that a file may leave out: the key itself, by its name, and each optional section it is
+	// in ("gpu.experts."), which is given whole or not at all. Their tags have an option after the name: omitempty, omitzero, or
+	// optional for a field that is always written.
 	Optional []string
-	index    []int // for reflect.Value.FieldByIndex, within a section of With where it has one
-	open     []int // the field that holds the section of With that the key is in, nil for other keys
-	nth      int   // section in it
+	index    []int // for reflect.Value.FieldByIndex; relative to the section of With, if the key is in one
+	open     []int // the field that holds the key's section of With; nil for other keys
+	nth      int   // index of the section in that field
 }
 
 // Get returns the key's value in the struct that of points to.
@@ -38,8 +38,7 @@ func (k *Key) Get(of any) reflect.Value {
 	return v.FieldByIndex(k.index)
 }
 
-// Set gives the key of the struct that to points to a value of its type. Copies of the
-// struct keep theirs, also where they share sections of With.
+// Set sets the key in the struct that to points to. Copies of the struct keep their value, even if they share sections of With.
 func (k *Key) Set(to any, value reflect.Value) {
 	v := reflect.ValueOf(to).Elem()
 	if k.open == nil {
@@ -57,15 +56,15 @@ func (k *Key) Set(to any, value reflect.Value) {
 
 var textUnmarshaler = reflect.TypeFor[encoding.TextUnmarshaler]()
 
-// IsText says that values of type t are written as text.
+// IsText reports whether values of type t are written as text.
 func IsText(t reflect.Type) bool { return t.Kind() == reflect.String || IsQuantity(t) }
 
-// IsQuantity says that values of type t read themselves from text.
+// IsQuantity reports whether values of type t unmarshal from text.
 func IsQuantity(t reflect.Type) bool { return reflect.PointerTo(t).Implements(textUnmarshaler) }
 
-// Walk returns the values that a struct type has under its tags ("toml", "json"), in the order of
-// the fields. Fields of a nested struct follow its tag and a dot. An embedded struct without a tag
-// belongs to the struct around it; other fields without a tag, and those of "-", are left out.
+// Walk returns the values that a struct type has under its tags ("toml", "json"), in the order of the fields. Keys of a nested
+// struct are prefixed with its tag and a dot. An embedded struct without a tag belongs to the enclosing struct; other fields
+// without a tag, or with the tag "-", are left out.
 func Walk(t reflect.Type, tag string) []Key {
 	var keys []Key
 	walk(t, tag, "", Key{}, nil, func(key Key, section bool) {
@@ -76,7 +75,7 @@ func Walk(t reflect.Type, tag string) []Key {
 	return keys
 }
 
-// walk visits the keys of t, which is at a place of the whole struct.
+// walk visits the keys of t, a part of the whole struct at the given place.
 func walk(t reflect.Type, tag, prefix string, at Key, sections []Section, visit func(key Key, section bool)) {
 	for i := range t.NumField() {
 		f := t.Field(i)
@@ -111,7 +110,7 @@ func walk(t reflect.Type, tag, prefix string, at Key, sections []Section, visit 
 	}
 }
 
-// Fault returns what keeps a type from being a section, nil for a struct all of whose keys can be set.
+// Fault returns the reason why a type cannot be a section, or nil for a struct all of whose keys can be set.
 func Fault(t reflect.Type) error {
 	if t == nil || t.Kind() != reflect.Struct {
 		return fmt.Errorf("expected a struct, not %v", t)
@@ -129,7 +128,7 @@ func Fault(t reflect.Type) error {
 	return nil
 }
 
-// Section is a section that the struct itself does not know.
+// Section is a section that is not a field of the struct itself.
 type Section struct {
 	Name string       // in full, with the section that it is in: "policy.quest"
 	Type reflect.Type // a struct
@@ -140,17 +139,17 @@ type Schema struct {
 	Keys     []Key    // in the order of the fields
 	sections []string // full names, in the order of the fields
 	byName   map[string]*Key
-	// Others are keys by names that others have for them: whole ones, or last parts.
+	// Others maps names that other programs use to keys: whole names, or last parts.
 	Others map[string]string
-	// Former are names that earlier versions had, which Unknown refuses with the new name.
+	// Former are the keys' names in earlier versions. Unknown refuses them and gives the new name.
 	Former []Former
 }
 
-// Former is a key of earlier versions that was renamed or removed, or a section with all its keys where both
-// names end with a dot. The longest name that fits a key counts.
+// Former is a key that was renamed or removed. If both names end with a dot, it is a section with all its keys. The longest
+// matching name counts.
 type Former struct {
-	Name string // that earlier versions had: "prices.utilisation", "old_section."
-	Now  string // its name now, or its names, "a or b"; "" where it was removed
+	Name string // the name today, or alternatives ("a or b"); "" for a removed key
+	Now  string // for a removed key, what to do instead, as the end of a sentence: "use policy.quest.page"
 	Use  string // of a removed key, what to do instead, as the end of a sentence: "use policy.quest.page"
 }
 
@@ -174,8 +173,8 @@ func Of[T any]() *Schema {
 	return s
 }
 
-// With is Of a struct type with fields of type []any, at the top and in structs of it. Each holds a value of
-// each section that belongs there by its name, in the order of the sections.
+// With is Of a struct type with fields of type []any, at the top or in nested structs. Each such field holds one value for each
+// section that belongs there by its name, in the order of the sections.
 func With[T any](sections ...Section) *Schema {
 	s := &Schema{byName: map[string]*Key{}}
 	walk(reflect.TypeFor[T](), "toml", "", Key{}, sections, func(key Key, section bool) {
@@ -191,7 +190,7 @@ func With[T any](sections ...Section) *Schema {
 	return s
 }
 
-// Set gives the key of the struct that to points to the value of a text.
+// Set sets the key, in the struct that to points to, to the value of a text.
 func (s *Schema) Set(to any, key, text string) error {
 	k := s.Key(key)
 	if k == nil {
@@ -221,7 +220,7 @@ func (s *Schema) Names() []string {
 // Sections returns the names of all sections.
 func (s *Schema) Sections() []string { return slices.Clone(s.sections) }
 
-// IsSection says that name is that of a section.
+// IsSection reports whether name is the name of a section.
 func (s *Schema) IsSection(name string) bool { return slices.Contains(s.sections, name) }
 
 // Section returns the keys of a section and of the sections in it.
@@ -229,8 +228,8 @@ func (s *Schema) Section(name string) []Key {
 	return slices.DeleteFunc(slices.Clone(s.Keys), func(k Key) bool { return !strings.HasPrefix(k.Name, name+".") })
 }
 
-// Unknown returns the error for a name that is no key, with the key that was meant: one
-// of the same name in another section or another case, or else the nearest.
+// Unknown returns the error for a name that is not a key. It suggests a key of the same name in another section or case, or else
+// the nearest.
 func (s *Schema) Unknown(name string) error {
 	if f := s.former(name); f != nil {
 		return &input.Error{Key: name, Err: errors.New(f.String())}
@@ -250,10 +249,10 @@ func (s *Schema) Unknown(name string) error {
 	return bad
 }
 
-// IsFormer says that a name had a meaning in an earlier version that it has not any more.
+// IsFormer reports whether a name was valid in an earlier version and is not any more.
 func (s *Schema) IsFormer(name string) bool { return s.former(name) != nil }
 
-// former returns what became of a key or section of an earlier version, nil for any other name.
+// former returns what became of a key or section of an earlier version, or nil.
 func (s *Schema) former(name string) *Former {
 	var longest *Former
 	for _, f := range s.Former {
@@ -270,8 +269,7 @@ func (s *Schema) former(name string) *Former {
 	return longest
 }
 
-// Called returns the keys that a name without a section stands for: those that end with it, or the
-// one that others call so.
+// Called returns the keys that a name without a section may mean: those that end with it, or the one that other programs call so.
 func (s *Schema) Called(last string) []string {
 	var all []string
 	for _, k := range s.Keys {
@@ -285,8 +283,8 @@ func (s *Schema) Called(last string) []string {
 	return all
 }
 
-// nearest returns the key that a wrong one stands for: one with the same last name in another section or another
-// case, one that others call so, or else the one with the most similar spelling.
+// nearest returns the key that a wrong name most likely means: one with the same last part in another section or case, one that
+// other programs call so, or else the most similar spelling.
 func (s *Schema) nearest(name string) string {
 	section, last := Split(name)
 	alike := func(own string) bool { return strings.EqualFold(own, name) }
@@ -305,7 +303,7 @@ func (s *Schema) nearest(name string) string {
 	if !s.IsSection(section) {
 		return input.Nearest(name, append(slices.Sorted(maps.Keys(s.byName)), s.sections...))
 	}
-	// What the names of one section have in common makes none of them more similar.
+	// A prefix that all names of a section share does not make a name more similar.
 	var lasts, begins []string
 	keys := s.Section(section)
 	for _, k := range keys {

@@ -16,8 +16,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// Parse returns the value of type t that a text stands for: a TOML value or, where t
-// holds text or a quantity, the bare text. The error has no place yet.
+// Parse returns the value of type t of a text: a TOML value or, if t holds text or a quantity, the bare text. The caller adds the
+// place to the error.
 func Parse(t reflect.Type, text string) (reflect.Value, error) {
 	value, ok := scalar(text)
 	if _, isString := value.(string); !ok || IsText(t) && !isString {
@@ -31,10 +31,10 @@ func Parse(t reflect.Type, text string) (reflect.Value, error) {
 	return Convert(t, value)
 }
 
-// exponent is a whole number as people write large ones: 1e6.
+// exponent matches whole numbers such as 1e6.
 var exponent = regexp.MustCompile(`^\d+[eE]\+?\d+$`)
 
-// Plain returns what a TOML scalar stands for, without quotes.
+// Plain returns the text of a TOML scalar without quotes.
 func Plain(text string) string {
 	value, _ := scalar(text)
 	if s, isString := value.(string); isString {
@@ -43,7 +43,7 @@ func Plain(text string) string {
 	return text
 }
 
-// scalar decodes a TOML value. Plain ones, of which sweeps have many, are read without the decoder.
+// scalar decodes a TOML value. Simple values, which are common in sweeps, bypass the decoder.
 func scalar(text string) (any, bool) {
 	switch {
 	case text == "true" || text == "false":
@@ -64,9 +64,8 @@ func scalar(text string) (any, bool) {
 
 func notPlain(r rune) bool { return r < ' ' || r == '"' || r == '\\' || r > '~' }
 
-// Convert returns value, as the TOML decoder gives it, as a value of type t. It is
-// stricter than the decoder: no number where a unit is due, no fraction for an integer,
-// no infinity. The error has no place yet.
+// Convert converts a value from the TOML decoder to type t. It is stricter than the decoder: it refuses a number without its
+// unit, a fraction for an integer, and infinity. The caller adds the place to the error.
 func Convert(t reflect.Type, value any) (reflect.Value, error) {
 	dst := reflect.New(t).Elem()
 	fits, expected := false, ""
@@ -101,7 +100,7 @@ func Convert(t reflect.Type, value any) (reflect.Value, error) {
 		dst.SetInt(n)
 	case dst.CanUint():
 		n, whole := value.(int64)
-		fits, expected = whole && n >= 0 && !dst.OverflowUint(uint64(n)), "a whole number, 0 to 9223372036854775807" // TOML has no larger ones
+		fits, expected = whole && n >= 0 && !dst.OverflowUint(uint64(n)), "a whole number, 0 to 9223372036854775807" // TOML has no larger integers
 		dst.SetUint(uint64(n))
 	case dst.CanFloat():
 		f, real := value.(float64)
@@ -131,7 +130,7 @@ func Written(value any) string {
 	case float64:
 		text := strconv.FormatFloat(v, 'g', -1, 64)
 		if v == math.Trunc(v) && !strings.ContainsAny(text, "eIN") {
-			text += ".0" // what makes 4.0 no whole number
+			text += ".0" // so that 4.0 is not shown as a whole number
 		}
 		return text
 	default:
@@ -139,8 +138,7 @@ func Written(value any) string {
 	}
 }
 
-// Text writes a value without quotes. Parse reads it back: any but numbers beyond 2^63,
-// which TOML has as floats alone.
+// Text writes a value without quotes. Parse reads it back, except numbers beyond 2^63, which TOML has only as floats.
 func Text(v reflect.Value) string {
 	if !IsQuantity(v.Type()) && v.CanFloat() {
 		return strconv.FormatFloat(v.Float(), 'f', -1, 64)
@@ -148,8 +146,8 @@ func Text(v reflect.Value) string {
 	return fmt.Sprint(v.Interface())
 }
 
-// Literal writes a text, a truth value, a number or a quantity in TOML, false for
-// anything else. Plain ones, some hundred in the hash of each point of a sweep, are written without the encoder.
+// Literal writes a text, a truth value, a number or a quantity in TOML, and returns false for anything else. Simple values bypass
+// the encoder: the hash of each point of a sweep has some hundred.
 func Literal(value any) (string, bool) {
 	v := reflect.ValueOf(value)
 	quantity, isQuantity := value.(encoding.TextMarshaler)
@@ -188,15 +186,15 @@ func Number(v reflect.Value) float64 {
 	return v.Float()
 }
 
-// Unit is how quantities of a type are written: in configuration with a unit, in
-// results as bare numbers of columns whose names end with Suffix.
+// Unit is how quantities of a type are written: with a unit in configurations, and in results as bare numbers in columns whose
+// names end with Suffix.
 type Unit struct {
 	Suffix string
 	Size   float64 // of the suffix's unit, in the type's base unit
-	Takes  string  // what configuration takes, for people
+	Takes  string  // what a configuration accepts, as text for messages
 }
 
-// unitOf has the unit that a type's columns are in, with its size and the units that its text may have.
+// unitOf has, by type, the unit of the type's columns, the unit's size, and the units that a text may have.
 var unitOf = map[reflect.Type]Unit{
 	reflect.TypeFor[units.Bytes]():     {"_bytes", 1, `bytes with a unit: B, kB, MB, GB, TB, KiB, MiB, GiB, TiB`},
 	reflect.TypeFor[units.Duration]():  {"_ns", float64(units.Nanosecond), `time with a unit: ps, ns, us, ms, s`},
@@ -204,13 +202,13 @@ var unitOf = map[reflect.Type]Unit{
 	reflect.TypeFor[units.FLOPRate]():  {"_TFLOP_per_s", 1e12, `operations a second with a unit: FLOP/s, GFLOP/s, TFLOP/s, PFLOP/s`},
 }
 
-// UnitOf returns the unit of a type, false where its values have none.
+// UnitOf returns the unit of a type, and false if its values have none.
 func UnitOf(t reflect.Type) (Unit, bool) {
 	u, ok := unitOf[t]
 	return u, ok
 }
 
-// Quantities reads two texts as quantities of one type, false where no type takes both.
+// Quantities reads two texts as quantities of one type, and returns false if no type accepts both.
 func Quantities(a, b string) (x, y reflect.Value, ok bool) {
 	for t := range unitOf { // a text with a unit is of one type at most
 		x, errX := Convert(t, a)
@@ -221,7 +219,7 @@ func Quantities(a, b string) (x, y reflect.Value, ok bool) {
 	return x, y, false
 }
 
-// Takes says what kind of value a type takes; one may say so itself by a method Takes.
+// Takes describes the values that a type accepts, as text for messages. A type can describe its own with a method Takes.
 func Takes(t reflect.Type) string {
 	if u, ok := unitOf[t]; ok {
 		return u.Takes
