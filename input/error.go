@@ -18,9 +18,9 @@ type Error struct {
 	File     string // path as the user gave it, or "--set", "--model"
 	Line     int    // 1-based; 0 where the input has no lines
 	Key      string // full dotted key, column or field
-	Value    string // what is valid: "one of a, b", "at least 1", "key of [dram]"
-	Expected string // the nearest valid name; "" if none is near
-	Nearest  string // the nearest valid name, "" where none is near
+	Value    string // the offending value as written
+	Expected string // what is valid: "one of a, b", "at least 1", "key of [dram]"
+	Nearest  string // the nearest valid name; "" if none is near
 	// OtherKeys are the other keys of the broken rule, in the order of the message: full names, or names relative to Key's
 	// section. If Key still has its preset value, one of these is at fault.
 	OtherKeys []string

@@ -5,7 +5,7 @@ import (
 	"github.com/l3sim/l3sim/units/portable"
 )
 
-const mostExperts = 4096 // bounds the experts of a layer: published models have up to some hundreds
+const mostExperts = 4096 // bounds the experts of a layer; published models have up to several hundred
 
 func (m *Model) checkExperts(c *input.Check) {
 	input.Within(c, "experts", m.Experts, 0, mostExperts)
@@ -17,17 +17,15 @@ func (m *Model) checkExperts(c *input.Check) {
 	input.Within(c, "expert_skew", m.ExpertSkew, 0, 4)
 }
 
-// ExpertShare is a number of experts that are equally popular, and the probability that
-// a token takes one of them.
+// ExpertShare is a number of equally popular experts, and the probability that a token takes a given one of them.
 type ExpertShare struct {
 	Experts int
 	Share   float64
 }
 
-// ExpertShares returns how the router of a layer deals tokens to experts, the popular ones first;
-// nil for a dense model. Each token takes ActiveExperts different experts, independently of the
-// others: the expert of rank i (from 1) with the probability min(1, c · i^−ExpertSkew), c such that
-// they add up to ActiveExperts. All are equal for a skew of 0.
+// ExpertShares returns the popularity of a layer's experts, the most popular first; nil for a dense model. Each token takes ActiveExperts
+// different experts, independently of other tokens. It takes the expert of rank i (from 1) with probability min(1, c · i^−ExpertSkew),
+// where c makes the probabilities add up to ActiveExperts. With a skew of 0 all experts are equally popular.
 func (m *Model) ExpertShares() []ExpertShare {
 	if m.Experts == 0 {
 		return nil
@@ -40,7 +38,7 @@ func (m *Model) ExpertShares() []ExpertShare {
 		weights[i] = portable.Pow(float64(i+1), -m.ExpertSkew)
 		rest[i] = rest[i+1] + weights[i]
 	}
-	// The first ones may be taken by every token; the others share what is left.
+	// The first experts may be taken by every token; the others share the remaining probability.
 	shares := make([]ExpertShare, m.Experts)
 	left := float64(m.ActiveExperts)
 	for i, w := range weights {

@@ -16,28 +16,29 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// family is how the config.json of some model types (Hugging Face Transformers,
-// https://huggingface.co/docs/transformers) describes the shape of a decoder.
+// family describes how the config.json of some model types gives the shape of a decoder (Hugging Face Transformers,
+// https://huggingface.co/docs/transformers).
 type family struct {
 	types                       []string
-	layers, hidden, heads, ffn  string // keys, each a whole number; ffn may be null for 4 hidden where wide is true, or for ratio times hidden
+	layers, hidden, heads, ffn  string // keys of whole numbers; ffn may be null, for 4 × hidden if wide is true, or for ratio × hidden
 	wide                        bool
 	kvHeads, headDim, positions string // keys that may be absent; "" where the family lacks the key
 	experts, active             string // keys of the experts and of those that a token takes; "" for a dense model
-	gated, tied                 bool   // tied where tie_word_embeddings is absent
+	gated, tied                 bool   // tied is the default of tie_word_embeddings
 	windows                     bool   // layers have the window sliding_window
-	// fullEvery is the layers of a group whose last has no window, where no key says so; 0: every layer has one.
+	// fullEvery is the period of layers without a window, the last of each group, for files without a key for it; 0: every layer has a
+	// window.
 	fullEvery int
-	// Each layer with experts has a shared one, as wide as the others; layers without are as wide as the key dense says, "" for
-	// intermediate_size.
+	// shared reports that each layer with experts has a shared one of the same width. dense is the key of the width of layers without
+	// experts, "" for intermediate_size.
 	shared bool
 	dense  string
-	absent map[string]any // values of keys that files leave out
+	absent map[string]any // defaults of keys that files leave out
 	ratio  string         // the key of the width of ffn over hidden, "" for none
 	vocab  string         // the key of the vocabulary, "" for vocab_size
 }
 
-// families are the kinds of models that are read, by model_type, with the keys of their config.json.
+// families are the supported kinds of models by model_type, with the keys of their config.json.
 var families = []family{
 	{types: []string{"mistral", "qwen2", "qwen3", "phi3"}, layers: "num_hidden_layers", hidden: "hidden_size", heads: "num_attention_heads",
 		ffn: "intermediate_size", kvHeads: "num_key_value_heads", headDim: "head_dim", gated: true, windows: true},
@@ -71,7 +72,7 @@ var families = []family{
 	{types: []string{"qwen2_moe"}, layers: "num_hidden_layers", hidden: "hidden_size", heads: "num_attention_heads",
 		ffn: "moe_intermediate_size", kvHeads: "num_key_value_heads", headDim: "head_dim", gated: true,
 		experts: "num_experts", active: "num_experts_per_tok", windows: true},
-	// ChatGLM 2 and 3, GLM-4-9B: keys of Megatron.
+	// ChatGLM 2 and 3, GLM-4-9B: Megatron's keys.
 	{types: []string{"chatglm"}, layers: "num_layers", hidden: "hidden_size", heads: "num_attention_heads", ffn: "ffn_hidden_size",
 		kvHeads: "multi_query_group_num", headDim: "kv_channels", gated: true, vocab: "padded_vocab_size"},
 	{types: []string{"exaone"}, layers: "num_layers", hidden: "hidden_size", heads: "num_attention_heads", ffn: "intermediate_size",
@@ -85,7 +86,7 @@ var families = []family{
 		positions: "max_position_embeddings", tied: true, windows: true},
 	{types: []string{"bloom"}, layers: "n_layer", hidden: "hidden_size", heads: "n_head", wide: true, tied: true},
 	{types: []string{"xglm"}, layers: "num_layers", hidden: "d_model", heads: "attention_heads", ffn: "ffn_dim", tied: true},
-	// Falcon 7B to 180B: KV heads by the keys of Falcon.
+	// Falcon 7B to 180B: Falcon's own keys give the KV heads.
 	{types: []string{"falcon"}, layers: "num_hidden_layers", hidden: "hidden_size", heads: "num_attention_heads", ffn: "ffn_hidden_size", wide: true,
 		kvHeads: "num_kv_heads", tied: true, absent: map[string]any{"max_position_embeddings": 2048.0}},
 	{types: []string{"mpt"}, layers: "n_layers", hidden: "d_model", heads: "n_heads", ffn: "ffn_hidden_size", ratio: "expansion_ratio", wide: true, kvHeads: "kv_n_heads", tied: true},
@@ -105,11 +106,11 @@ func modelTypes() []string {
 	return slices.Sorted(slices.Values(types))
 }
 
-// FromHuggingFace returns the shape that a model's config.json describes, of the types of
-// modelTypes, or of another type with Llama's keys. It is read as servers run it: weights, activations and KV cache in 16 bits whatever
-// the checkpoint's type, but for experts in MXFP4 and what quantization_config narrows. Of models of more than text it is the decoder of text alone. What is not read has no
-// cost here: softcaps of logits, attention sinks, rotary scaling. TensorParallel is left 0, as the file says nothing about it, and Name is empty where the file has
-// no _name_or_path. An *input.Error names the key at fault.
+// FromHuggingFace returns the shape in a model's config.json. It reads the types of modelTypes, and other types that have Llama's keys.
+// Weights, activations and KV cache have 16 bits, as servers run them, whatever the checkpoint's type; exceptions are MXFP4 experts and the
+// widths in quantization_config. Of a multimodal model it reads the text decoder alone. It ignores what has no cost here: softcaps of
+// logits, attention sinks, rotary scaling. TensorParallel is 0, since the file does not have it, and Name is empty if the file has no
+// _name_or_path. An *input.Error names the key at fault.
 func FromHuggingFace(text []byte) (*Model, error) {
 	m, _, _, err := fromHuggingFace(text)
 	return m, err
@@ -185,7 +186,7 @@ func fromHuggingFace(text []byte) (m *Model, quantised string, notes []string, e
 	return m, quantised, notes, nil
 }
 
-// configKeys decodes a config.json, which may begin with a byte-order mark and have values that Python alone writes.
+// configKeys decodes a config.json, which may begin with a byte-order mark and contain Python's NaN and Infinity.
 func configKeys(text []byte) (map[string]any, error) {
 	text, err := io.ReadAll(input.FiniteJSON(bytes.NewReader(bytes.TrimPrefix(text, []byte("\ufeff")))))
 	var keys map[string]any
@@ -203,10 +204,10 @@ func configKeys(text []byte) (map[string]any, error) {
 
 const (
 	quantized    = "quantization_config"
-	oldQuantized = "compression_config" // of early files of compressed-tensors
+	oldQuantized = "compression_config" // in early files of compressed-tensors
 )
 
-// inMXFP4 says that a model's experts are in MXFP4, and its other weights are not.
+// inMXFP4 reports whether a model's experts, and no other weights, are in MXFP4.
 func inMXFP4(kind string, keys map[string]any) bool {
 	q, _ := keys[quantized].(map[string]any)
 	return kind == "gpt_oss" && q["quant_method"] == "mxfp4"
@@ -252,7 +253,7 @@ func (r *reader) model(f *family) *Model {
 		r.beside(m)
 	}
 	switch r.kind {
-	case "qwen": // its width is that of gate and up together
+	case "qwen": // its width covers gate and up together
 		m.FFNHidden /= 2
 	case "gpt_bigcode":
 		if r.flag("multi_query", true) {
@@ -276,7 +277,7 @@ func (r *reader) model(f *family) *Model {
 	return m
 }
 
-// fail keeps an error about a key, unless there is one already.
+// fail keeps the first error about a key.
 func (r *reader) fail(key, expected string) {
 	if r.bad == nil {
 		r.bad = &input.Error{Key: key, Value: written(r.keys[key]), Expected: expected}
@@ -308,7 +309,7 @@ func (r *reader) whole(key string) int {
 	return int(n)
 }
 
-// layers is whole for the number of layers, which lists and loops are as long as.
+// layers reads the number of layers, and bounds it since lists and loops have that length.
 func (r *reader) layers(key string) int {
 	n := r.whole(key)
 	if n > mostLayers {
@@ -318,7 +319,7 @@ func (r *reader) layers(key string) int {
 	return n
 }
 
-// forAll returns what a list has for each layer, as Hunyuan's lists do, nil where it does not have the same for all.
+// forAll returns the value that a per-layer list (Hunyuan) has for all layers, or nil if they differ.
 func (r *reader) forAll(key string, list []any) any {
 	if layers, _ := r.keys[r.family.layers].(float64); float64(len(list)) != layers {
 		r.fail(key, fmt.Sprintf("a whole number, or %v of them, one for each layer, not %d", r.keys[r.family.layers], len(list)))
@@ -333,13 +334,13 @@ func (r *reader) forAll(key string, list []any) any {
 	return list[0]
 }
 
-// knows says that the file's family reads a key.
+// knows reports whether the file's family reads a key.
 func (r *reader) knows(key string) bool {
 	f := r.family
 	return slices.Contains([]string{f.layers, f.hidden, f.heads, f.ffn, f.kvHeads, f.headDim, f.positions, f.experts, f.active, f.dense, "vocab_size", f.vocab}, key) || slices.Contains(latentKeys, key) || slices.Contains(indexKeys, key)
 }
 
-// wholeOr is whole for a key that may be absent or null, or that the family lacks.
+// wholeOr reads a whole number, with a default for a key that is absent or null, or that the family lacks.
 func (r *reader) wholeOr(key string, otherwise int) int {
 	if key == "" || r.keys[key] == nil {
 		return otherwise
@@ -347,7 +348,7 @@ func (r *reader) wholeOr(key string, otherwise int) int {
 	return r.whole(key)
 }
 
-// flag reads a truth value that may be absent or null.
+// flag reads a boolean that may be absent or null.
 func (r *reader) flag(key string, otherwise bool) bool {
 	switch v := r.keys[key].(type) {
 	case nil:
@@ -359,9 +360,9 @@ func (r *reader) flag(key string, otherwise bool) bool {
 	return otherwise
 }
 
-// written writes a decoded JSON value for an error, a long one in short.
+// written formats a decoded JSON value for an error, a long one shortened.
 func written(v any) string {
-	text, _ := json.Marshal(v) // it has been JSON
+	text, _ := json.Marshal(v) // v was decoded from JSON
 	if len(text) > 60 {
 		return string(text[:60]) + "..."
 	}

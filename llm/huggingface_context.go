@@ -5,15 +5,15 @@ import (
 	"slices"
 )
 
-// contextKeys say how many positions a model has; the smallest counts where a file has several, but ownContext before all: Cohere's files
-// have fewer positions than the model takes.
+// contextKeys give the number of a model's positions. If a file has several, the smallest counts, but ownContext goes first: Cohere's files
+// understate the model's positions.
 var contextKeys = []string{"max_position_embeddings", "n_positions", "n_ctx", "seq_length", "max_sequence_length", "max_seq_length", "max_seq_len", "seq_len"}
 
 const ownContext = "model_max_length"
 
-// context returns the tokens of a request that a model takes, as vLLM derives it (_get_and_verify_max_len): its positions; times
-// the factor of a scaling of rotary positions, for YaRN of the positions before it. Scalings of the types llama3, longrope and
-// su, and Gemma 3's, are in the positions already. 0: the file does not say.
+// context returns the longest request of a model in tokens, as vLLM derives it (_get_and_verify_max_len). It is the number of positions,
+// times the factor of rotary scaling; for YaRN, of the positions before scaling. The types llama3, longrope and su, and Gemma 3, include
+// scaling in their positions. 0: the file does not say.
 func (r *reader) context() int {
 	n := 0
 	for _, key := range contextKeys {
@@ -25,7 +25,7 @@ func (r *reader) context() int {
 		n = v
 	}
 	scaling, _ := r.keys["rope_scaling"].(map[string]any)
-	if scaling == nil { // its name in Transformers 5
+	if scaling == nil { // the name in Transformers 5
 		scaling, _ = r.keys["rope_parameters"].(map[string]any)
 	}
 	kind, _ := scaling["rope_type"].(string)

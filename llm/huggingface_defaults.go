@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// leftOut are the values that Transformers takes for keys that a file leaves out, by the type of the decoder of text: its configuration
-// classes LlamaConfig, MistralConfig, Qwen2Config, GemmaConfig and Gemma2Config. A model of more than text writes those keys of its decoder
-// alone that differ from them (LLaVA 1.5, Pixtral, PaliGemma 2).
+// leftOut are Transformers' defaults for keys that a file leaves out, by the type of the text decoder: its configuration classes
+// LlamaConfig, MistralConfig, Qwen2Config, GemmaConfig and Gemma2Config. Multimodal models give only the decoder's keys that differ from
+// these (LLaVA 1.5, Pixtral, PaliGemma 2).
 var leftOut = map[string]map[string]any{
 	"llama":   llamaSizes(32000, 11008, nil, 2048),
-	"mistral": llamaSizes(32000, 14336, 8.0, 131072), // and a window of 4,096, which no later model has
+	"mistral": llamaSizes(32000, 14336, 8.0, 131072), // also a window of 4,096, which no later model has
 	"qwen2":   llamaSizes(151936, 22016, 32.0, 32768),
 	"gemma": {"vocab_size": 256000.0, "hidden_size": 3072.0, "intermediate_size": 24576.0, "num_hidden_layers": 28.0, "num_attention_heads": 16.0, "num_key_value_heads": 16.0,
 		"head_dim": 256.0, "max_position_embeddings": 8192.0},
@@ -19,7 +19,7 @@ var leftOut = map[string]map[string]any{
 		"head_dim": 256.0, "max_position_embeddings": 8192.0, "sliding_window": 4096.0},
 }
 
-// llamaSizes are those of 32 layers of 4,096 elements and 32 heads, as of Llama 7B.
+// llamaSizes are the defaults of a model with 32 layers of 4,096 elements and 32 heads, such as Llama 7B.
 func llamaSizes(vocab, ffn float64, kvHeads any, positions float64) map[string]any {
 	all := map[string]any{"vocab_size": vocab, "hidden_size": 4096.0, "intermediate_size": ffn, "num_hidden_layers": 32.0, "num_attention_heads": 32.0, "max_position_embeddings": positions}
 	if kvHeads != nil {
@@ -28,7 +28,8 @@ func llamaSizes(vocab, ffn float64, kvHeads any, positions float64) map[string]a
 	return all
 }
 
-// fillIn gives a decoder of text what its file leaves out, and a note that says so; "" where it has all. A value of null is not left out.
+// fillIn adds the keys that a text decoder's file leaves out, and returns a note about them, "" if there are none. A null value is not left
+// out.
 func fillIn(keys map[string]any, kind string) (note string) {
 	var filled []string
 	for key, value := range leftOut[kind] {
@@ -44,13 +45,13 @@ func fillIn(keys map[string]any, kind string) (note string) {
 	return fmt.Sprintf("the file leaves out %s: these are the defaults of Transformers for %s", strings.Join(filled, ", "), kind)
 }
 
-// otherNames are other names of keys, by type.
+// otherNames are alternative names of keys, by type.
 var otherNames = map[string]map[string]string{
 	"bloom": {"n_embed": "hidden_size", "num_attention_heads": "n_head", "num_hidden_layers": "n_layer"},
 	"gptj":  {"hidden_size": "n_embd", "num_attention_heads": "n_head", "num_hidden_layers": "n_layer"},
 }
 
-// rename gives keys the names that their family reads.
+// rename changes alternative names of keys to those that their family reads.
 func rename(keys map[string]any, kind string) {
 	for other, name := range otherNames[kind] {
 		if keys[name] == nil && keys[other] != nil {
@@ -60,7 +61,7 @@ func rename(keys map[string]any, kind string) {
 	if kind != "gpt_neo" {
 		return
 	}
-	// GPT-Neo's windows, in the keys of others: "attention_types": [[["global", "local"], 16]], or a name for each layer.
+	// GPT-Neo gives windows under other keys: "attention_types": [[["global", "local"], 16]], or a name for each layer.
 	var names []any
 	if names, _ = keys["attention_layers"].([]any); len(names) == 0 {
 		types, _ := keys["attention_types"].([]any)

@@ -5,16 +5,16 @@ import (
 	"fmt"
 )
 
-// Keys of shared experts, as families call them: how many there are, each as wide as the others, or how wide all are together.
+// Keys of shared experts in different families: their number, each as wide as the others, or their total width.
 var (
 	sharedKeys      = []string{"n_shared_experts", "num_shared_experts", "num_shared_expert", "moe_num_shared_experts"}
 	sharedWidthKeys = []string{"shared_expert_intermediate_size", "moe_shared_expert_intermediate_size", "shared_intermediate_size", "share_expert_dim"}
 )
 
-// besideKey says that each layer has a dense network beside the experts: Gemma 4's.
+// besideKey says that each layer has a dense network in addition to the experts (Gemma 4).
 const besideKey = "enable_moe_block"
 
-// beside reads what a mixture of experts has besides the experts of its routers: shared ones, and layers without any.
+// beside reads the other parts of a mixture of experts: shared experts, and layers without experts.
 func (r *reader) beside(m *Model) {
 	if m.ActiveExperts > m.Experts {
 		r.fail(r.family.active, fmt.Sprintf("at most %s = %d", r.family.experts, m.Experts))
@@ -45,7 +45,8 @@ func (r *reader) beside(m *Model) {
 	}
 }
 
-// groups refuses groups of experts that do not divide them, of which a router chooses some first (DeepSeek V2 and V3). Costs do not depend on them.
+// groups refuses groups that do not divide the number of experts (DeepSeek V2 and V3: a router chooses groups first). Costs do not depend
+// on groups.
 func (r *reader) groups(m *Model) {
 	const all, chosen = "n_group", "topk_group"
 	groups := r.count(all, 1)
@@ -56,15 +57,16 @@ func (r *reader) groups(m *Model) {
 	}
 }
 
-// denseLayer says that a layer has a dense network in place of experts.
+// denseLayer reports whether a layer has a dense network in place of experts.
 func (r *reader) denseLayer(layer, layers int) bool {
 	for _, key := range []string{"first_k_dense_replace", "num_dense_layers", "n_dense_layers", "moe_layer_start_index"} {
 		if layer < r.count(key, 0) {
 			return true
 		}
 	}
-	// Every n-th layer has experts: the last of n in Qwen's models and Llama 4, the first one in DeepSeek's. An n of 0 is an error, as in transformers.
-	if with, _ := r.keys["moe_layers"].([]any); len(with) > 0 { // Llama 4's, in place of the next key
+	// Every n-th layer has experts: the last of n in Qwen's models and Llama 4, the first in DeepSeek's. n = 0 is an error, as in
+	// Transformers.
+	if with, _ := r.keys["moe_layers"].([]any); len(with) > 0 { // Llama 4's, replaces the next key
 		return !r.lists("moe_layers", with, layer, layers)
 	}
 	for _, key := range []string{"decoder_sparse_step", "interleave_moe_layer_step"} {
@@ -91,7 +93,7 @@ func (r *reader) denseLayer(layer, layers int) bool {
 	return false
 }
 
-// listedDense says that a list, of dense layers or of a word for each layer, has a layer as dense.
+// listedDense reports whether a list marks a layer as dense: a list of dense layers, or of one word for each layer.
 func (r *reader) listedDense(key string, list []any, layer, layers int) bool {
 	if key == "mlp_only_layers" {
 		return r.lists(key, list, layer, layers)
@@ -106,7 +108,7 @@ func (r *reader) listedDense(key string, list []any, layer, layers int) bool {
 	return false
 }
 
-// lists says that a list of some of the layers has a layer.
+// lists reports whether a list of some of the layers contains a layer.
 func (r *reader) lists(key string, list []any, layer, layers int) bool {
 	for _, v := range list {
 		if n, ok := v.(float64); !ok || n < 0 || n != float64(int(n)) {
@@ -120,7 +122,7 @@ func (r *reader) lists(key string, list []any, layer, layers int) bool {
 	return false
 }
 
-// count reads a whole number that may be 0, absent or null; after an error it is what it would be without the key.
+// count reads a whole number that may be 0. If it is absent, null or wrong, the default is returned.
 func (r *reader) count(key string, otherwise int) int {
 	if v := r.keys[key]; v == nil || v == 0.0 {
 		return otherwise

@@ -1,6 +1,6 @@
 package llm
 
-// otherFiles are files of JSON that lie beside a config.json, by a key that they alone have.
+// otherFiles are JSON files found next to a config.json, each identified by a key that it alone has.
 var otherFiles = []struct{ key, what string }{
 	{"weight_map", "the index of a checkpoint's weights"}, {"tokenizer_class", "the configuration of a tokeniser"}, {"added_tokens", "a tokeniser"},
 	{"peft_type", "the configuration of an adapter (LoRA), whose base_model_name_or_path is the model"}, {"image_processor_type", "the configuration of an image processor"},
@@ -8,7 +8,7 @@ var otherFiles = []struct{ key, what string }{
 	{"temperature", "the configuration of generation"}, {"eos_token_id", "the configuration of generation"},
 }
 
-// otherFile says which file keys are of, "" where nothing tells.
+// otherFile returns which file the keys are from, "" if unknown.
 func otherFile(keys map[string]any) string {
 	for _, f := range otherFiles {
 		if _, has := keys[f.key]; has && keys["model_type"] == nil {

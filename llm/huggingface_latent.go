@@ -7,10 +7,10 @@ import (
 
 const rankKey = "kv_lora_rank"
 
-// latentKeys say how wide the parts of latent attention are.
+// latentKeys give the widths of latent attention's parts.
 var latentKeys = []string{rankKey, "q_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"}
 
-// latent reads latent attention, where the file has it (DeepSeek V2 and V3, Kimi K2).
+// latent reads latent attention, if the file has it (DeepSeek V2 and V3, Kimi K2).
 func (r *reader) latent(m *Model) {
 	if rank, given := r.keys[rankKey]; isNone(rank, nil) && (given || isNone(r.keys["qk_nope_head_dim"], nil)) {
 		return
@@ -20,12 +20,12 @@ func (r *reader) latent(m *Model) {
 	m.KVHeads, m.HeadDim = 1, m.LatentDim+r.whole("qk_rope_head_dim")
 }
 
-// indexKeys say how wide the indexer is that chooses tokens, and how many it chooses.
+// indexKeys give the widths of the indexer, and the number of tokens that it chooses.
 var indexKeys = []string{topKKey, "index_n_heads", "index_head_dim"}
 
 const topKKey = "index_topk"
 
-// indexer reads the indexer of sparse attention, where the file has one (DeepSeek V3.2, GLM-5).
+// indexer reads the indexer of sparse attention, if the file has one (DeepSeek V3.2, GLM-5).
 func (r *reader) indexer(m *Model) {
 	if key := firstOf(r.keys, indexKeys); isNone(r.keys[key], nil) {
 		return
@@ -37,8 +37,8 @@ func (r *reader) indexer(m *Model) {
 	m.setOrder(r.indexed(m.Layers))
 }
 
-// indexed returns the letters of layers that have an indexer and of those that share the choice of one before: as a list or a text says
-// it, or each freq-th layer after the first ones (GLM-5.2). "" where all layers have one.
+// indexed returns a letter for each layer: it has an indexer, or shares the choice of the last layer that has one. The file gives a list, a
+// text, or a period of layers after the first ones (GLM-5.2). It returns "" if all layers have one.
 func (r *reader) indexed(layers int) string {
 	const list, pattern, freq, offset = "indexer_types", "index_topk_pattern", "index_topk_freq", "index_skip_topk_offset"
 	if types, ok := r.keys[list].([]any); ok {
@@ -59,7 +59,7 @@ func (r *reader) indexed(layers int) string {
 	return string(order)
 }
 
-// checkShared refuses an order whose first layer has no choice to share.
+// checkShared refuses an order whose first layer shares a choice, since no layer before it has made one.
 func (r *reader) checkShared(key, order string) string {
 	if order != "" && order[0] == Shared {
 		r.fail(key, "an indexer in the first layer: there is no choice before it to share")

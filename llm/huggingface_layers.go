@@ -8,7 +8,7 @@ import (
 
 const windowKey = "sliding_window"
 
-// windows reads which layers have a window. One as long as the positions is none: Phi-3's of 128 Ki tokens.
+// windows reads which layers have a window. A window as long as the positions counts as none (Phi-3 with 128 Ki tokens).
 func (r *reader) windows(m *Model, everyLast int) {
 	types := r.list("layer_types")
 	if window, given := r.keys[windowKey]; window == nil {
@@ -21,7 +21,7 @@ func (r *reader) windows(m *Model, everyLast int) {
 	}
 	order := r.order(m.Layers)
 	if order == "" {
-		for _, key := range []string{"sliding_window_pattern", "_sliding_window_pattern", "global_attn_every_n_layers"} { // the last: AFMoE's
+		for _, key := range []string{"sliding_window_pattern", "_sliding_window_pattern", "global_attn_every_n_layers"} { // the last one: AFMoE's
 			everyLast = r.wholeOr(key, everyLast)
 		}
 		order = lastGlobal(m.Layers, everyLast, Local)
@@ -29,7 +29,7 @@ func (r *reader) windows(m *Model, everyLast int) {
 	m.setWindows(r.wholeOr(windowKey, 0), order, r.wholeOr("max_position_embeddings", 0))
 }
 
-// windowNote says how many layers have which window.
+// windowNote describes the windows: how many layers have which.
 func (m *Model) windowNote() string {
 	kind := "a window"
 	if m.Chunked() {
@@ -46,13 +46,13 @@ func (m *Model) gateNote() string {
 
 const chunkKey = "attention_chunk_size"
 
-// chunked says that layers of a file attend within chunks of the context: Llama 4's, or what a list calls so.
+// chunked reports whether layers of a file attend within chunks of the context: Llama 4, or a list with such layers.
 func chunked(keys map[string]any, kind string) bool {
 	types, _ := keys["layer_types"].([]any)
 	return kind == "llama4" || kind == "llama4_text" || slices.Contains(types, any("chunked_attention"))
 }
 
-// chunks reads which layers attend within chunks; where no list says so, all but each fourth one do: Llama 4's with rotary positions.
+// chunks reads which layers attend within chunks. By default all but each fourth layer do (Llama 4's layers with rotary positions).
 func (r *reader) chunks(m *Model) {
 	const rotary = "no_rope_layers"
 	if v, given := r.keys[chunkKey]; given && isNone(v, nil) {
@@ -67,7 +67,7 @@ func (r *reader) chunks(m *Model) {
 	m.setWindows(r.wholeOr(chunkKey, 8192), order, r.wholeOr("max_position_embeddings", 0))
 }
 
-// order returns a letter for each layer, as LayerKinds.LayerPattern has them, or "" where a file does not list them.
+// order returns a letter for each layer, as in LayerKinds.LayerPattern, or "" if the file does not list the layers.
 func (r *reader) order(layers int) string {
 	if types := r.list("layer_types"); types != nil {
 		return r.listed("layer_types", types, layers, map[any]byte{"full_attention": Global, "sliding_attention": Local})
@@ -80,7 +80,7 @@ func (r *reader) order(layers int) string {
 			return strings.Repeat(letters, layers/len(letters)+1)[:layers]
 		}
 	}
-	if first, given := r.keys["max_window_layers"]; given && first != nil && strings.HasPrefix(r.kind, "qwen") { // windows from this layer on
+	if first, given := r.keys["max_window_layers"]; given && first != nil && strings.HasPrefix(r.kind, "qwen") { // layers from this one on have windows
 		n := min(r.count("max_window_layers", 0), layers)
 		return strings.Repeat("G", n) + strings.Repeat("L", layers-n)
 	}
@@ -97,7 +97,7 @@ func (r *reader) list(key string) []any {
 	return list
 }
 
-// listed is order of a list that has one of two values for each layer.
+// listed returns the order of layers from a list with one of two values for each layer.
 func (r *reader) listed(key string, list []any, layers int, letters map[any]byte) string {
 	var order strings.Builder
 	for _, v := range list {
@@ -122,7 +122,8 @@ func (r *reader) listed(key string, list []any, layers int, letters map[any]byte
 	return order.String()
 }
 
-// lastGlobal returns the order of layers of which the last one of every n is global and the others are of a kind; with n = 0 all are.
+// lastGlobal returns an order in which the last of every n layers is global and the others are of the given kind; n = 0 makes all layers of
+// that kind.
 func lastGlobal(layers, n int, kind byte) string {
 	order := []byte(strings.Repeat(string(rune(kind)), layers))
 	for layer := n - 1; n > 0 && layer < layers; layer += n {
@@ -131,7 +132,7 @@ func lastGlobal(layers, n int, kind byte) string {
 	return string(order)
 }
 
-// setWindows gives layers a window or chunks, in an order; not where a window is as long as the positions, or no layer has it.
+// setWindows gives layers a window or chunks in an order. It does nothing if the window is as long as the positions, or no layer has it.
 func (m *Model) setWindows(window int, order string, positions int) {
 	if strings.Trim(order, "G") == "" || positions > 0 && window >= positions {
 		return
@@ -140,9 +141,9 @@ func (m *Model) setWindows(window int, order string, positions int) {
 	m.setOrder(order)
 }
 
-// setOrder sets the kinds of layers by the shortest pattern that gives the order, none where all are of the kind that they have without.
+// setOrder sets the layer kinds to the shortest pattern that repeats to the order. It sets none if all layers have the default kind.
 func (k *LayerKinds) setOrder(order string) {
-	border := make([]int, len(order)) // of each beginning: how long the longest part is with which it begins and ends (Knuth, Morris and Pratt)
+	border := make([]int, len(order)) // for each prefix, the length of the longest proper prefix that is also its suffix (Knuth, Morris and Pratt)
 	for i, n := 1, 0; i < len(order); i++ {
 		for n > 0 && order[i] != order[n] {
 			n = border[n-1]
@@ -160,8 +161,8 @@ func (k *LayerKinds) setOrder(order string) {
 	}
 }
 
-// heads reads the heads of layers with a window where they differ from those of the others, in either's keys: MiMo-V2's swa_ are of the
-// former, Gemma 4's global ones of the latter.
+// heads reads the heads of layers with a window, if they differ from those of other layers. Either kind may have its own keys: MiMo-V2's
+// swa_ keys are of layers with a window, Gemma 4's global keys of the others.
 func (r *reader) heads(m *Model) {
 	if m.LatentDim > 0 {
 		return

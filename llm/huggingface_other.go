@@ -12,11 +12,11 @@ import (
 
 const stateSpaces = "layers of state spaces or convolutions"
 
-// notModelled are features that Model does not describe, by the keys that tell them. A model has the feature unless the key is
-// null, false, 0, "" or [], or the value beside it, in a list in each place.
+// notModelled are features that Model does not describe, by the keys that reveal them. A model has the feature unless the key is null,
+// false, 0, "", [] or the value none; for a list, unless all its elements are.
 var notModelled = []struct {
 	what string
-	none any // a number that means none, too
+	none any // another number that means the feature is absent
 	keys []string
 }{
 	{"compressed attention", nil, []string{"compress_ratios"}},
@@ -37,20 +37,21 @@ var notModelled = []struct {
 	{"an encoder", nil, []string{"is_encoder_decoder", "encoder_layers", "num_encoder_layers", "encoder"}},
 }
 
-// ofSomeLayers are keys of query heads and values of some layers, with those of the others: Model has as many in all.
+// ofSomeLayers are keys of the query heads and values of some layers, each with the key of the other layers. The two must agree, since
+// Model has one number for all layers.
 var ofSomeLayers = [][2]string{{"swa_num_attention_heads", "num_attention_heads"}, {"swa_v_head_dim", "v_head_dim"}}
 
-// refusedTypes are types whose keys do not tell what Model lacks.
+// refusedTypes are types that Model cannot describe and whose keys do not reveal it.
 var refusedTypes = map[string]string{
 	"deepseek_v4": "compressed attention", "kimi_linear": "layers of linear attention", "jamba": "layers of state spaces", "rwkv": "recurrent layers",
 	"mamba": "layers of state spaces", "mamba2": "layers of state spaces", "falcon_mamba": "layers of state spaces", "recurrent_gemma": "recurrent layers", "minimax": "layers of linear attention",
 	"minimax_text_01": "layers of linear attention", "qwen3_next": "layers of linear attention", "lfm2": "layers of convolutions", "bailing_moe_linear": "layers of linear attention", "bailing_hybrid": "layers of linear attention",
 }
 
-// encoders are parts of the names of types that are no decoders.
+// encoders are parts of the names of types that are not decoders.
 var encoders = []string{"bert", "t5", "bart", "clip", "siglip", "vit", "whisper", "electra", "wav2vec", "pegasus", "marian"}
 
-// refused returns the error for a model with a feature that Model does not describe, nil for others.
+// refused returns the error for a model with a feature that Model does not describe, or nil.
 func refused(keys map[string]any, kind string) *input.Error {
 	refuse := func(key, what string) *input.Error {
 		return &input.Error{Key: key, Value: written(keys[key]), Expected: without(what)}
@@ -101,7 +102,7 @@ func refused(keys map[string]any, kind string) *input.Error {
 	return nil
 }
 
-// allAttention says that a file lists its layers and that all have attention, whatever it says of state spaces: Granite 4.0 Micro.
+// allAttention reports whether a file lists its layers and all have attention, even if it has keys of state spaces (Granite 4.0 Micro).
 func allAttention(keys map[string]any) bool {
 	types, _ := keys["layer_types"].([]any)
 	return len(types) > 0 && !slices.ContainsFunc(types, func(t any) bool {
@@ -109,7 +110,7 @@ func allAttention(keys map[string]any) bool {
 	})
 }
 
-// without is what a file with a feature should have been. One thing "is", several "are" not modelled.
+// without describes the file that was expected. A singular feature "is" not modelled, plural ones "are".
 func without(what string) string {
 	verb := "are"
 	if strings.HasPrefix(what, "a ") || strings.HasPrefix(what, "an ") || !strings.HasPrefix(what, "layers") && strings.Contains(what, "attention") {
@@ -118,7 +119,7 @@ func without(what string) string {
 	return "a model without " + what + ", which " + verb + " not modelled"
 }
 
-// isNone says that a value of a key means that a model lacks what the key tells; none is a number that does, too, nil for no such.
+// isNone reports whether a key's value means that the model lacks the feature. none is a further such number, or nil.
 func isNone(v, none any) bool {
 	switch v := v.(type) {
 	case []any:
@@ -129,14 +130,14 @@ func isNone(v, none any) bool {
 	return v == nil || v == false || v == 0.0 || v == "" || v == none
 }
 
-// Keys of experts, of how many of them a token takes, and of the width of one, as families call them.
+// Keys of the number of experts, of the number that a token takes, and of an expert's width, in different families.
 var (
 	expertsKeys = []string{"num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts", "num_routed_experts"}
 	activeKeys  = []string{"num_experts_per_tok", "num_experts_per_token", "experts_per_token", "top_k_experts", "moe_topk", "moe_top_k", "moe_k", "num_selected_experts"}
 	widthKeys   = []string{"moe_intermediate_size", "expert_intermediate_size", "moe_ffn_hidden_size", "expert_ffn_hidden_size"}
 )
 
-// expertsKey returns the key that says how many experts a model has, "" for a dense one: 1 is none.
+// expertsKey returns the key with a model's number of experts, or "" for a dense model, which includes one expert.
 func expertsKey(keys map[string]any) string {
 	for _, key := range expertsKeys {
 		if v := keys[key]; !isNone(v, 1.0) {
@@ -146,7 +147,7 @@ func expertsKey(keys map[string]any) string {
 	return ""
 }
 
-// otherExperts is the error for experts of a file whose family has no key for them, or another one; nil where there is none.
+// otherExperts is the error for a file with experts whose family has no key, or another key, for them; nil for other files.
 func (f *family) otherExperts(keys map[string]any) *input.Error {
 	key := expertsKey(keys)
 	if key == "" || key == f.experts || f.experts != "" && !isNone(keys[f.experts], 1.0) {
@@ -159,11 +160,11 @@ func (f *family) otherExperts(keys map[string]any) *input.Error {
 	return &input.Error{Key: key, Value: written(keys[key]), Expected: expected}
 }
 
-// textKeys name the decoder of text within a model of more.
+// textKeys name the text decoder within a multimodal model.
 var textKeys = []string{"text_config", "llm_config", "language_config", "language_model_config", "thinker_config"}
 
-// decoderOf returns the keys of the decoder of text of a model of more than text, with those of the whole where it lacks them, and the
-// type; of a model of text its own.
+// decoderOf returns the keys and the type of the text decoder. For a multimodal model, keys of the whole model fill in those that the
+// decoder lacks.
 func decoderOf(keys map[string]any) (text map[string]any, kind string, notes []string) {
 	kind, _ = keys["model_type"].(string)
 	for _, name := range textKeys {
@@ -189,13 +190,13 @@ func decoderOf(keys map[string]any) (text map[string]any, kind string, notes []s
 		}
 		return decoder, inner, notes
 	}
-	if kind == "gpt_j" || kind == "gpt-j" { // as some files spell it
+	if kind == "gpt_j" || kind == "gpt-j" { // another spelling in some files
 		kind = "gptj"
 	}
 	return keys, kind, nil
 }
 
-// likeLlama says that keys are Llama's.
+// likeLlama reports whether keys are Llama's.
 func likeLlama(keys map[string]any) bool {
 	for _, key := range []string{"hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size"} {
 		if keys[key] == nil {
@@ -205,23 +206,23 @@ func likeLlama(keys map[string]any) bool {
 	return keys["intermediate_size"] != nil || slices.ContainsFunc(widthKeys, func(key string) bool { return keys[key] != nil })
 }
 
-// Types with Llama's keys that differ from it: with two matrices in a feed-forward network, and with one matrix for embedding and LM head
-// where the file does not say.
+// Types with Llama's keys that differ from it: feed-forward networks with two matrices, and models that share one matrix for embedding and
+// LM head by default.
 var (
 	ungated = []string{"starcoder2", "phi", "persimmon", "nemotron", "arcee", "apertus", "biogpt"}
 	tied    = []string{"gemma", "cohere", "cohere2", "starcoder2", "smollm3", "minicpm", "minicpm3"}
 )
 
-// llamaLike are types that are read by the keys of their files, too, and with which that gives the parameters of the checkpoints.
+// llamaLike are further types that are read with Llama's keys. For each, the result has the checkpoint's number of parameters.
 var llamaLike = strings.Fields(`apertus arcee baichuan bailing_moe bailing_moe_v2 cohere cohere2 deepseek dots1 ernie4_5 ernie4_5_moe exaone4 exaone_moe gemma gemma4_text
 	glm glm4 glm4v_moe_text granite granitemoe granitemoehybrid granitemoeshared hunyuan hunyuan_v1_dense hunyuan_v1_moe internlm2 internlm3 mimo mimo_v2_flash minicpm
 	minicpm3 ministral ministral3 nemotron olmo olmo2 olmo3 olmoe phi phi4mm phimoe qwen2_5_omni_text qwen2_5_vl qwen2_5_vl_text qwen2_vl qwen2_vl_text
 	qwen3_omni_moe_text qwen3_vl_moe_text qwen3_vl_text seed_oss smollm3 solar_open stablelm starcoder2 step3p7`)
 
-// known says that a type is read as its models are.
+// known reports whether a type is read with certainty.
 func known(kind string) bool { return slices.Contains(llamaLike, kind) }
 
-// asLlama returns the family of a type that is not known by the keys of its file, and a note that says so.
+// asLlama returns a family for an unknown type, from the keys of its file, and a note about it.
 func asLlama(keys map[string]any, kind string) (family, string) {
 	f := family{layers: "num_hidden_layers", hidden: "hidden_size", heads: "num_attention_heads", ffn: "intermediate_size",
 		gated: !slices.Contains(ungated, kind), tied: slices.Contains(tied, kind), windows: true}
@@ -241,7 +242,7 @@ func asLlama(keys map[string]any, kind string) (family, string) {
 	f.kvHeads = firstOf(keys, []string{"num_key_value_heads", "num_kv_heads", "num_attention_groups"})
 	f.headDim = firstOf(keys, []string{"head_dim", "attention_head_dim"})
 	if width := "shared_intermediate_size"; kind == "granitemoehybrid" && f.experts == "" && keys[width] != nil {
-		f.ffn = width // a network of that width is all that a layer has without experts
+		f.ffn = width // without experts, a layer has only a network of this width
 	}
 	matrices := "three"
 	if !f.gated {
@@ -250,7 +251,7 @@ func asLlama(keys map[string]any, kind string) (family, string) {
 	return f, fmt.Sprintf("%s is not known and read as llama, by its keys: %s with %s matrices in a feed-forward network", nameOf(kind), as, matrices)
 }
 
-// nameOf names a model_type, which a file may lack.
+// nameOf returns the model_type for messages, or words for a missing one.
 func nameOf(kind string) string {
 	if kind == "" {
 		return "a file without model_type"
@@ -258,7 +259,7 @@ func nameOf(kind string) string {
 	return fmt.Sprintf("model_type %q", kind)
 }
 
-// firstOf returns the first of some names that a file has, or the first name.
+// firstOf returns the first of the names that the file has, or else the first name.
 func firstOf(keys map[string]any, names []string) string {
 	for _, name := range names {
 		if keys[name] != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// valid refuses a model that breaks a rule of [model], by the key of the file that says so.
+// valid refuses a model that breaks a rule of [model], and names the file's key.
 func (r *reader) valid(m *Model) {
 	if r.bad != nil {
 		return
@@ -29,7 +29,7 @@ func (r *reader) valid(m *Model) {
 	r.fail(key, expected)
 }
 
-// keysOf returns the keys of a file that a key of [model] may come from, the nearest one first.
+// keysOf returns the file's keys from which a key of [model] may come, the most likely first.
 func (r *reader) keysOf(key string) []string {
 	f := r.family
 	switch key {

@@ -3,15 +3,15 @@ package llm
 import "github.com/l3sim/l3sim/input"
 
 // Indexer chooses the tokens to which a layer attends (DeepSeek-V3.2, https://arxiv.org/abs/2512.02556, section 2.1; GLM-5). Its heads
-// score every earlier token by a key that all of them share and that is stored beside the latent: Σ w_j · ReLU(q_j · k). Queries come
-// from the vector of query_rank, keys and the weights w_j from the hidden state. The zero value is none.
+// score every earlier token: Σ w_j · ReLU(q_j · k). They share one key for each token, stored beside the latent. Queries come from the
+// vector of query_rank, keys and the weights w_j from the hidden state. The zero value is no indexer.
 type Indexer struct {
 	IndexHeads int `toml:"index_heads,optional"` // heads of the indexer that scores tokens; every GPU of a replica has them all
-	IndexDim   int `toml:"index_dim,optional"`   // elements of a query of the indexer's heads, and of the key that they share
-	IndexTopK  int `toml:"index_top_k,optional"` // tokens that an indexer chooses for each token, those of the highest scores; 0: no layer has an indexer
+	IndexDim   int `toml:"index_dim,optional"`   // elements of an indexer head's query, and of the key that all heads share
+	IndexTopK  int `toml:"index_top_k,optional"` // number of highest-scoring tokens that an indexer chooses for each token; 0: no layer has an indexer
 }
 
-// indexScaleBytes are of the FP32 scale of an index key, whose elements are FP8 (DeepSeek-V3.2's inference/model.py).
+// indexScaleBytes is the FP32 scale of an index key, whose elements are FP8 (DeepSeek-V3.2's inference/model.py).
 const (
 	indexBits       = 8
 	indexScaleBytes = 4
@@ -27,7 +27,7 @@ func (x *Indexer) check(c *input.Check, m *Model) {
 	c.That(x.IndexTopK == 0 || m.LatentDim > 0, "index_top_k", x.IndexTopK, "0 without %s: indexers are modelled beside latents", input.Key("model.latent_dim"))
 }
 
-// key returns what a layer with an indexer stores of each token for it.
+// key returns the index key that a layer with an indexer stores of each token.
 func (x *Indexer) key() Vector { return Vector{"index", 1, x.IndexDim, indexBits, indexScaleBytes} }
 
 // IndexBytes returns the bytes of a token's index key in a layer that has an indexer.
@@ -36,7 +36,7 @@ func (x *Indexer) IndexBytes() int64 {
 	return int64(k.Bytes())
 }
 
-// indexMatrices returns the matrices of a layer's indexer: of its queries, its key and its heads' weights. Every GPU has them whole.
+// indexMatrices returns the matrices of a layer's indexer: for queries, key and the heads' weights. Every GPU holds them whole.
 func (m *Model) indexMatrices() []latentMatrix {
 	from := int64(m.QueryRank)
 	if from == 0 {
@@ -49,7 +49,7 @@ func (m *Model) indexMatrices() []latentMatrix {
 	}
 }
 
-// indexersParameters returns those of the indexers of all layers that have one, with so many copies of each.
+// indexersParameters returns the parameters of all indexers of a model, times the number of copies.
 func (m *Model) indexersParameters(copies int) (sum int64) {
 	for _, x := range m.indexMatrices() {
 		sum += x.parameters
@@ -57,26 +57,26 @@ func (m *Model) indexersParameters(copies int) (sum int64) {
 	return sum * int64(copies) * int64(m.CountLayers("I"))
 }
 
-// Indexing is a choice of tokens by an indexer of the model in one layer, of all requests together: scores of index keys by the queries of
-// an index, and the best of each row of scores. The zero value is none.
+// Indexing is the work of an indexer in one layer, over all requests: scoring index keys with the indexer's queries, and selecting the best
+// of each row of scores. The zero value is no work.
 type Indexing struct {
 	Requests int
 	Queries  int   // rows of scores of a request
-	Keys     int64 // index keys that are read
-	Longest  int   // of a request
-	Pairs    int64 // scores of all rows
-	Keep     int   // that each row keeps
-	Step     bool  // of decode steps, whose kernels share a request's keys among blocks that fill the GPU
+	Keys     int64 // index keys read
+	Longest  int   // keys of the longest request
+	Pairs    int64 // scores, over all rows
+	Keep     int   // tokens selected from each row
+	Step     bool  // decode steps, whose kernels spread a request's keys over blocks that fill the GPU
 }
 
-// Chosen is attention of tokens of a prompt over rows that an indexer has chosen for each of them, Longest at most and Rows in all.
+// Chosen is attention of prompt tokens over rows that an indexer has chosen for each. Longest is the most rows of a token, Rows the total.
 type Chosen struct {
 	Tokens, Longest int
 	Rows            int64
 }
 
-// Add adds the scores of a decode step of one request whose tokens are the last queries of a context. A context that has no more than
-// index_top_k tokens is attended to whole without scores.
+// Add adds the scores of one request's decode step, whose tokens are the last queries of a context. It adds none for a context of at most
+// index_top_k tokens, which is attended to whole.
 func (x *Indexer) Add(to *Indexing, context, queries int) {
 	if context <= x.IndexTopK {
 		return
@@ -86,13 +86,13 @@ func (x *Indexer) Add(to *Indexing, context, queries int) {
 	to.Pairs += int64(queries)*int64(context-queries) + int64(queries)*int64(queries+1)/2
 }
 
-// Prompt returns what an indexer chooses for a chunk of a prompt after finished tokens, and its scores. Nothing where the chunk ends
-// within index_top_k tokens: all attend to everything, as servers have it.
+// Prompt returns the chosen rows and the scores for a chunk of a prompt after finished tokens. Both are empty if the chunk ends within
+// index_top_k tokens: as in servers, all its tokens attend to everything.
 func (x *Indexer) Prompt(chunk, finished int) (Chosen, Indexing) {
 	if chunk <= 0 || finished+chunk <= x.IndexTopK {
 		return Chosen{}, Indexing{}
 	}
-	few := max(0, x.IndexTopK-finished) // tokens that attend to all before them
+	few := max(0, x.IndexTopK-finished) // tokens that attend to all earlier tokens
 	rows := int64(few)*int64(finished) + int64(few)*int64(few+1)/2 + int64(chunk-few)*int64(x.IndexTopK)
 	var scores Indexing
 	x.Add(&scores, finished+chunk, chunk)

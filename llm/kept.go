@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// kind is a kind of matrices that a checkpoint quantises or keeps.
+// kind is a kind of matrices that a checkpoint quantises or keeps in 16 bits.
 type kind int
 
 const (
@@ -16,8 +16,8 @@ const (
 	networkMatrices
 )
 
-// matrix is one of a layer's, of all experts or of one. Families name it in several ways: its layer has one of parents, these one of
-// leaves, fused products among them.
+// matrix is a matrix of a layer, for all experts or one. Families name it differently: its module's name is one of parents, and its own is
+// one of leaves, which include fused products.
 type matrix struct {
 	kind       kind
 	parents    []string
@@ -25,7 +25,7 @@ type matrix struct {
 	parameters int64
 }
 
-// parents are what families call the modules of a layer's networks.
+// parents are the module names of a layer's networks in different families.
 type parents struct{ dense, experts, shared []string }
 
 var (
@@ -34,17 +34,18 @@ var (
 		experts: []string{"mlp.experts", "block_sparse_moe.experts", "feed_forward.experts", "moe.experts"},
 		shared:  []string{"mlp.shared_experts", "mlp.shared_expert", "mlp.shared_mlp", "feed_forward.shared_expert", "share_expert"},
 	}
-	// besideParents are those of Gemma 4, whose dense network beside the experts is the layer's mlp.
+	// besideParents are Gemma 4's: the dense network beside the experts is called mlp.
 	besideParents = parents{experts: []string{"experts", "moe.experts"}, shared: []string{"mlp"}}
 )
 
-// naming says how a list names the matrices of experts: of which modules they are part, and each by itself or all as one.
+// naming says how a list names the matrices of experts: the modules they are in, and whether each expert is listed by itself or all are
+// listed as one.
 type naming struct {
 	parents
 	eachExpert bool
 }
 
-// matrices returns those of a layer of a kind with that network.
+// matrices returns the matrices of a layer of a kind with a network.
 func (m *Model) matrices(n *Network, layer byte, by *naming) (all []matrix) {
 	attention := []string{"self_attn", "attention", "attn"}
 	add := func(list []latentMatrix) {
@@ -99,32 +100,32 @@ func (m *Model) addNetworks(all []matrix, n *Network, by *naming) []matrix {
 	return all
 }
 
-// modules are a checkpoint's list of modules that it does not quantise: names, of which parts are listed too ("self_attn", "layers.0"),
-// patterns of a shell (ModelOpt's "model.layers.0*") and regular expressions ("re:.*self_attn.*", of compressed-tensors).
+// modules is a checkpoint's list of modules that it does not quantise: names or parts of them ("self_attn", "layers.0"), shell patterns
+// (ModelOpt's "model.layers.0*") and regular expressions (compressed-tensors' "re:.*self_attn.*").
 type modules struct {
 	names    map[string]bool
 	patterns map[string]*regexp.Regexp
-	used     map[string]bool // that name a matrix of the model
+	used     map[string]bool // entries that name a matrix of the model
 }
 
 var (
 	expertOf = regexp.MustCompile(`experts\.\d`)
 	layerOf  = regexp.MustCompile(`layers\.(\d+)`)
-	// unquantised are modules that have 16 bits in any case, or that a model of text lacks: encoders, and layers that predict further tokens.
+	// unquantised are modules that always have 16 bits, or that a text model lacks: encoders, and layers that predict further tokens.
 	unquantised = regexp.MustCompile(`lm_head|embed|norm|router|gate\b|bias|vision|visual|audio|multi_modal|projector|mtp|eh_proj|shared_head`)
 )
 
-// newModules returns nil for a pattern that cannot be read.
+// newModules compiles a list, and returns nil for an invalid pattern.
 func newModules(list []string) *modules {
 	s := &modules{map[string]bool{}, map[string]*regexp.Regexp{}, map[string]bool{}}
 	for _, name := range list {
 		text, isRegexp := strings.CutPrefix(name, "re:")
 		if i := strings.Index(text, "layers."); i > 0 && !isRegexp && !unquantised.MatchString(text[:i]) {
-			text = text[i:] // whatever the model is called in front of its layers; layers of encoders keep their name
+			text = text[i:] // drop the model's prefix before its layers; layers of encoders keep their name
 		}
 		switch {
 		case isRegexp:
-			text = "^(?:" + text + ")" // matched from the beginning on, as Python's re.match does
+			text = "^(?:" + text + ")" // anchored at the beginning, like Python's re.match
 		case strings.ContainsAny(text, "*?"):
 			text = "^" + strings.NewReplacer(`\*`, ".*", `\?`, ".").Replace(regexp.QuoteMeta(text)) + "$"
 		default:
@@ -140,20 +141,20 @@ func newModules(list []string) *modules {
 	return s
 }
 
-// has says that a list has a matrix of a layer, by whatever name.
+// has reports whether a list contains a layer's matrix under any of its names.
 func (s *modules) has(layer int, x *matrix) (has bool) {
 	for _, parent := range x.parents {
 		for _, leaf := range x.leaves {
 			has = s.hasName(fmt.Sprintf("layers.%d.%s.%s", layer, parent, leaf)) || has
 		}
 	}
-	if x.kind == networkMatrices { // OPT's stand in the layer itself
+	if x.kind == networkMatrices { // OPT's matrices are directly in the layer
 		has = s.hasName(fmt.Sprintf("layers.%d.%s", layer, x.leaves[len(x.leaves)-1])) || has
 	}
 	return has
 }
 
-// hasName says that a list has a module by this name, one of those that it is part of, or a run of their components.
+// hasName reports whether a list contains a module's name, the name of an enclosing module, or a run of its components.
 func (s *modules) hasName(name string) (has bool) {
 	parts := strings.Split(name, ".")
 	for from := range parts {
@@ -163,7 +164,7 @@ func (s *modules) hasName(name string) (has bool) {
 			}
 		}
 	}
-	for to := 2; to <= len(parts) && len(s.patterns) > 0; to++ { // the layer, what is in it, the matrix
+	for to := 2; to <= len(parts) && len(s.patterns) > 0; to++ { // prefixes: the layer, its module, the matrix
 		module := strings.Join(parts[:to], ".")
 		for key, pattern := range s.patterns {
 			if pattern.MatchString(module) || pattern.MatchString("model."+module) {
@@ -174,8 +175,8 @@ func (s *modules) hasName(name string) (has bool) {
 	return has
 }
 
-// strange says that a list has a module that is neither a matrix of the model nor one that has 16 bits in any case, or that belongs
-// to a layer which the model does not have.
+// strange reports whether a list names an unknown module: neither a matrix of the model nor always in 16 bits, or in a layer beyond the
+// model's last.
 func (s *modules) strange(layers int) bool {
 	other := func(name string) bool {
 		if at := layerOf.FindStringSubmatch(name); at != nil {
@@ -198,14 +199,14 @@ func (s *modules) strange(layers int) bool {
 	return false
 }
 
-// mostLayers and mostMatrices are more than models have: a file that says otherwise would take minutes.
+// mostLayers and mostMatrices bound what a file can ask for: larger values would take minutes.
 const (
 	mostLayers   = 10_000
 	mostMatrices = 300_000
 )
 
-// keep leaves in 16 bits what the file does not convert, and says what that is; false where the list cannot be read, or leaves nothing
-// to quantise. dense says which layers have a dense network.
+// keep leaves in 16 bits the weights that the file does not quantise, and describes them. It returns false if the list cannot be read or
+// leaves nothing to quantise. dense reports the layers with a dense network.
 func (c *checkpoint) keep(m *Model, of parents, dense func(layer int) bool) (wide []string, ok bool) {
 	list, only := slices.Concat(c.NotConvert, c.Exclude, c.Ignore), slices.Concat(c.Only...)
 	for rule := range c.Dynamic { // of GPTQModel: "-:" and what is not quantised, else another width
@@ -243,7 +244,7 @@ func (c *checkpoint) keep(m *Model, of parents, dense func(layer int) bool) (wid
 	return append(append(wide, a.words("attention")...), n.words("feed-forward networks")...), true
 }
 
-// keptCount counts the parameters of a kind that a file keeps in 16 bits, and the layers that it keeps whole or in part.
+// keptCount counts a kind's parameters that a file keeps in 16 bits, and the layers kept whole or in part.
 type keptCount struct {
 	kept, total int64
 	whole, part []int
@@ -253,7 +254,7 @@ func (k *keptCount) all() bool { return k.kept == k.total }
 
 func (k *keptCount) share() float64 { return float64(k.kept) / float64(k.total) }
 
-// words says which layers are kept, nothing where none are.
+// words describes which layers are kept; nothing if none are.
 func (k *keptCount) words(what string) (words []string) {
 	if k.all() {
 		return []string{what}
@@ -267,9 +268,9 @@ func (k *keptCount) words(what string) (words []string) {
 	return words
 }
 
-// count counts by kind the matrices of all layers that are kept.
+// count counts, by kind, the matrices of all layers that are kept.
 func (m *Model) count(by *naming, dense func(layer int) bool, kept func(layer int, x *matrix) bool) (counts [2]keptCount) {
-	type like struct { // of which layers are alike
+	type like struct { // layers with an equal value are counted once
 		kind    byte
 		network int
 	}
@@ -289,7 +290,7 @@ func (m *Model) count(by *naming, dense func(layer int) bool, kept func(layer in
 	return counts
 }
 
-// countLayer counts by kind the matrices of a layer that are kept.
+// countLayer counts, by kind, the matrices of a layer that are kept.
 func countLayer(all []matrix, kept func(x *matrix) bool) (counts [2]keptCount) {
 	for i := range all {
 		x := &all[i]
@@ -301,7 +302,7 @@ func countLayer(all []matrix, kept func(x *matrix) bool) (counts [2]keptCount) {
 	return counts
 }
 
-// add adds a layer of which so many parameters are kept, of a total.
+// add adds a layer that keeps some of its total parameters.
 func (k *keptCount) add(layer int, kept, total int64) {
 	k.kept, k.total = k.kept+kept, k.total+total
 	if kept == total {
@@ -311,7 +312,7 @@ func (k *keptCount) add(layer int, kept, total int64) {
 	}
 }
 
-// layerList names layers, a few one by one.
+// layerList lists layers; a few are named one by one.
 func layerList(layers []int) string {
 	const few = 6
 	switch {

@@ -4,17 +4,17 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// Latent is multi-head latent attention (DeepSeek-V2, https://arxiv.org/abs/2405.04434, section 2.1). A layer stores one vector of a
-// token for all heads: a latent of latent_dim elements, which is the value, and behind it a rotated key of head_dim - latent_dim; both
-// together are the key. So such a model has one KV head, which every GPU of a replica holds whole. A decode step attends to the latents
-// themselves, with the matrices that make keys and values of them multiplied into query and output; a prompt makes keys and values of
-// each head first. The zero value is attention without latents.
+// Latent is multi-head latent attention (DeepSeek-V2, https://arxiv.org/abs/2405.04434, section 2.1). A layer stores one vector of each
+// token for all heads: a latent of latent_dim elements, then a rotated key of head_dim - latent_dim. The whole vector is the key, and the
+// latent alone is the value. The model thus has one KV head, which every GPU of a replica holds whole. A decode step attends to the latents
+// directly: the matrices that would expand them to keys and values are folded into query and output. A prompt first expands keys and values
+// for each head. The zero value is attention without latents.
 type Latent struct {
 	LatentDim int `toml:"latent_dim,optional"` // elements of a token's latent (kv_lora_rank); 0: keys and values are stored as they are
 	// QueryRank is the width of the vector between the two products that make the queries (q_lora_rank); 0: one product makes them.
 	QueryRank int `toml:"query_rank,optional"`
-	NopeDim   int `toml:"nope_dim,optional"` // elements of one head's query and key that are not rotated, as a prompt has them (qk_nope_head_dim)
-	// ValueDim is the elements of one head's value (v_head_dim), with latents as a prompt has it; 0: head_dim.
+	NopeDim   int `toml:"nope_dim,optional"` // elements of a head's query and key without rotary position, in prompts (qk_nope_head_dim)
+	// ValueDim is the number of elements of a head's value (v_head_dim), in prompts if the model has latents; 0: head_dim.
 	ValueDim int `toml:"value_dim,optional"`
 }
 
@@ -39,17 +39,17 @@ func (l *Latent) check(c *input.Check, m *Model) {
 	c.That(m.Window == 0, "window", m.Window, "0 with %s = %d", input.Key("model.latent_dim"), l.LatentDim)
 }
 
-// RopeDim returns the elements of a key that are rotated.
+// RopeDim returns the number of rotated elements of a key.
 func (m *Model) RopeDim() int { return m.HeadDim - m.LatentDim }
 
 // latentMatrix is a matrix of latent attention.
 type latentMatrix struct {
-	leaves     []string // that checkpoints and servers call it
+	leaves     []string // names in checkpoints and servers
 	parameters int64
-	replicated bool // every GPU of a replica has it whole
+	replicated bool // every GPU of a replica holds it whole
 }
 
-// latentMatrices returns the matrices of a layer of so many query heads: down to the ranks, up from these to the heads, and the output's.
+// latentMatrices returns a layer's matrices for a number of query heads: down to the ranks, up to the heads, and the output.
 func (m *Model) latentMatrices(query int) []latentMatrix {
 	hidden, heads := int64(m.Hidden), int64(query)
 	key := heads * int64(m.NopeDim+m.RopeDim())
@@ -65,7 +65,8 @@ func (m *Model) latentMatrices(query int) []latentMatrix {
 		latentMatrix{[]string{"q_b_proj"}, int64(m.QueryRank) * key, false})
 }
 
-// latentParameters returns those of QKV generation and projection of that many query heads and copies of what is replicated.
+// latentParameters returns the parameters of QKV generation and projection for a number of query heads, with a number of copies of the
+// replicated matrices.
 func (m *Model) latentParameters(query, copies int) (n int64) {
 	for _, x := range m.latentMatrices(query) {
 		if x.replicated {
@@ -76,8 +77,9 @@ func (m *Model) latentParameters(query, copies int) (n int64) {
 	return n
 }
 
-// latentActivations returns the elements of one token over the GPUs of a replica, of so many query heads: the queries and outputs of a
-// decode step are as wide as latents, keys, values, queries and outputs of a prompt as its heads.
+// latentActivations returns the activations of one token, in elements over the GPUs of a replica, for a number of query heads. The larger
+// of two counts: a decode step, whose queries and outputs are as wide as latents, and a prompt, whose keys, values, queries and outputs
+// have the heads' widths.
 func (m *Model) latentActivations(query int) int64 {
 	decode, prompt := m.HeadDim+m.LatentDim, 2*(m.NopeDim+m.RopeDim()+m.ValueDim)
 	return int64(query)*int64(max(decode, prompt)) + int64(m.TensorParallel)*int64(m.HeadDim+m.QueryRank)

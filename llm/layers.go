@@ -7,20 +7,20 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// LayerKinds says of which kind each layer is: how far back its tokens attend, and who chooses what they attend to. The zero value has
-// layers that attend to the whole context.
+// LayerKinds gives the kind of each layer: how far back its tokens attend, and whether an indexer chooses the tokens. In the zero value,
+// all layers attend to the whole context.
 type LayerKinds struct {
-	// LayerPattern has a letter for each layer of a group; groups follow each other until the layers end. G (global) attends to the whole
-	// context; L (local) to the newest window tokens, the token's own among them; C (chunk) to the tokens of its own chunk up to itself,
-	// of a context that is cut into chunks of window tokens; I (indexed) to the index_top_k tokens that the layer's indexer chooses;
-	// S (shared) to those that the latest I has chosen. "LG" in gpt-oss, "LLLLLG" in Gemma 3, "CCCG" in Llama 4. "": all layers are L
-	// with a window, I with an indexer, else G.
+	// LayerPattern has a letter for each layer of a group, and the groups repeat to the last layer. G (global) attends to the whole
+	// context. L (local) attends to the newest window tokens, including the token itself. C (chunk) cuts the context into chunks of window
+	// tokens, and attends to its own chunk up to the token itself. I (indexed) attends to the index_top_k tokens that the layer's indexer
+	// chooses. S (shared) attends to those that the latest I has chosen. Examples: "LG" in gpt-oss, "LLLLLG" in Gemma 3, "CCCG" in Llama 4.
+	// "": all layers are L with a window, I with an indexer, else G.
 	LayerPattern string `toml:"layer_pattern,optional"`
-	// Window is the newest tokens to which a layer L attends, or the tokens of a chunk of a layer C, of which memory counts all, an upper
-	// bound; 0: no layer has either.
+	// Window is the number of newest tokens to which a layer L attends, or the tokens of a chunk of a layer C; memory counts a whole chunk,
+	// an upper bound. 0: no layer has either.
 	Window int `toml:"window,optional"`
-	// WindowKVHeads and WindowHeadDim are the KV heads of layers L and C and the elements of a key of theirs, where these differ from
-	// kv_heads and head_dim, which the others have; 0: they do not. MiMo-V2 has 8 and 4 heads, Gemma 4 heads of 256 and 512.
+	// WindowKVHeads and WindowHeadDim are the KV heads and the elements of a key in layers L and C, if they differ from kv_heads and
+	// head_dim, which the other layers have; 0: no difference. MiMo-V2 has 8 and 4 heads, Gemma 4 heads of 256 and 512 elements.
 	WindowKVHeads int `toml:"window_kv_heads,optional"`
 	WindowHeadDim int `toml:"window_head_dim,optional"`
 	Indexer
@@ -66,10 +66,11 @@ func (k *LayerKinds) checkHeads(c *input.Check, m *Model) {
 	c.That(k.WindowKVHeads == 0 || m.Heads%k.WindowKVHeads == 0, "window_kv_heads", k.WindowKVHeads, "a divisor of %s = %d", input.Key("heads"), m.Heads)
 }
 
-// Heads are the heads of a layer: KV heads, and the elements of a key and of a value.
+// Heads are the KV heads of a layer, and the elements of a key and of a value.
 type Heads struct{ KV, Dim, Value int }
 
-// HeadsOf returns those of layers with a window, or of others, as they are stored and a decode step attends to them. A latent is key and value of one head.
+// HeadsOf returns the heads of layers with or without a window, as stored and as a decode step attends to them. A latent is key and value
+// of one head.
 func (m *Model) HeadsOf(windowed bool) Heads {
 	h := Heads{KV: m.KVHeads, Dim: m.HeadDim}
 	if windowed {
@@ -79,13 +80,13 @@ func (m *Model) HeadsOf(windowed bool) Heads {
 	return h
 }
 
-// HeadsDiffer says that layers with a window have other heads than layers without one.
+// HeadsDiffer reports whether layers with a window have other heads than the others.
 func (m *Model) HeadsDiffer() bool {
 	n := m.WindowedLayers()
 	return n > 0 && n < m.Layers && m.HeadsOf(true) != m.HeadsOf(false)
 }
 
-// Kind returns the letter of a layer, from 0 on.
+// Kind returns the letter of a layer, counted from 0.
 func (k *LayerKinds) Kind(layer int) byte {
 	switch p := k.LayerPattern; {
 	case p != "":
@@ -98,19 +99,19 @@ func (k *LayerKinds) Kind(layer int) byte {
 	return Global
 }
 
-// Windowed says that a layer attends to the window alone, or to its chunk.
+// Windowed reports whether a layer attends only to a window or a chunk.
 func (k *LayerKinds) Windowed(layer int) bool {
 	kind := k.Kind(layer)
 	return kind == Local || kind == Chunk
 }
 
-// Chunked says that windows do not move with the token: layers are of kind C.
+// Chunked reports whether the model has layers of kind C, whose windows do not move with the token.
 func (k *LayerKinds) Chunked() bool { return strings.ContainsRune(k.LayerPattern, Chunk) }
 
-// CountLayers returns how many of the layers are of one of the kinds.
+// CountLayers returns the number of layers of the given kinds.
 func (m *Model) CountLayers(kinds string) (n int) {
 	group := max(1, min(len(m.LayerPattern), m.Layers))
-	for i := range group { // layers i, i + group and so on are alike
+	for i := range group { // layers i, i + group, ... are alike
 		if strings.IndexByte(kinds, m.Kind(i)) >= 0 {
 			n += (m.Layers - i + group - 1) / group
 		}
@@ -118,11 +119,11 @@ func (m *Model) CountLayers(kinds string) (n int) {
 	return n
 }
 
-// WindowedLayers returns how many of the layers attend to the window or a chunk alone.
+// WindowedLayers returns the number of layers that attend only to a window or a chunk.
 func (m *Model) WindowedLayers() int { return m.CountLayers("LC") }
 
-// WindowTokens returns how many tokens a layer with a window reads for the last tokens of a context, which attend each to its own: in
-// chunks from the beginning of the chunk of the first of them.
+// WindowTokens returns the number of tokens that a layer with a window reads for the last tokens of a context, each with its own window;
+// with chunks, from the beginning of the chunk of the first of them.
 func (k *LayerKinds) WindowTokens(context, last int) int {
 	if k.Chunked() {
 		return context - max(context-last, 0)/k.Window*k.Window
@@ -130,7 +131,7 @@ func (k *LayerKinds) WindowTokens(context, last int) int {
 	return min(context, k.Window+last-1)
 }
 
-// PromptPieces returns a chunk of a prompt after finished tokens as pieces, as a layer with a window attends to it.
+// PromptPieces splits a chunk of a prompt after finished tokens into pieces, as a layer with a window attends to it.
 func (k *LayerKinds) PromptPieces(chunk, finished int) [3]Piece {
 	if k.Chunked() {
 		return chunkPieces(k.Window, chunk, finished)
@@ -138,13 +139,14 @@ func (k *LayerKinds) PromptPieces(chunk, finished int) [3]Piece {
 	return WindowPieces(k.Window, chunk, finished)
 }
 
-// Piece is Count equal parts of a chunk of a prompt: Tokens tokens each, which attend causally over themselves and to
-// Behind tokens before them.
+// Piece is Count equal parts of a chunk of a prompt, of Tokens tokens each. They attend causally to themselves, and to Behind tokens before
+// them.
 type Piece struct{ Count, Tokens, Behind int }
 
-// WindowPieces returns a chunk after finished tokens as pieces, where no token attends to more than n, its own among them:
-// causal attention until a token attends to n, and then pieces of up to n tokens as long as attention with n for each, to
-// half a token: t tokens that attend causally and to n − (t+1)/2 before have t·n pairs. Pieces may be of no tokens.
+// WindowPieces splits a chunk after finished tokens into pieces, where each token attends to at most n tokens including itself. The first
+// piece is causal attention until a token attends to n. The next pieces have up to n tokens each. Their cost equals attention of n pairs
+// for each token, to half a token: t tokens that attend causally, and to n − (t+1)/2 tokens before them, have t·n pairs. Pieces may be
+// empty.
 func WindowPieces(n, chunk, finished int) (p [3]Piece) {
 	if first := min(chunk, max(n-finished, 0)); first > 0 {
 		p[0] = Piece{1, first, finished}
@@ -159,8 +161,8 @@ func WindowPieces(n, chunk, finished int) (p [3]Piece) {
 	return p
 }
 
-// chunkPieces returns a chunk of a prompt after finished tokens as pieces, where tokens attend causally within every n tokens of the
-// context: what is left of the n that it begins in, those that it has whole, and what it has of the last.
+// chunkPieces splits a part of a prompt after finished tokens into pieces, where tokens attend causally within each chunk of n tokens of
+// the context: the rest of the chunk that it begins in, the whole chunks, and the beginning of the last chunk.
 func chunkPieces(n, chunk, finished int) (p [3]Piece) {
 	begun := finished % n
 	first := min(chunk, n-begun)

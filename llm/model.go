@@ -5,10 +5,9 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// Model is the shape of a decoder-only transformer. Table 3 of the L3 paper
-// gives layers, heads and embedding of the models it evaluates.
+// Model is the shape of a decoder-only transformer. Table 3 of the L3 paper gives the layers, heads and embedding widths of its models.
 type Model struct {
-	Name   string `toml:"name"`   // of the model, as results show it
+	Name   string `toml:"name"`   // name in results
 	Layers int    `toml:"layers"` // transformer layers
 	Hidden int    `toml:"hidden"` // embedding dimension D_e
 	Heads  int    `toml:"heads"`  // query heads
@@ -16,36 +15,34 @@ type Model struct {
 	// attention, fewer for grouped-query attention.
 	KVHeads int `toml:"kv_heads"`
 	HeadDim int `toml:"head_dim"` // d, elements of one head's q, k or v
-	// FFNHidden is the inner width of the feed-forward network, of each expert where there
-	// are experts.
+	// FFNHidden is the inner width of the feed-forward network, or of each expert.
 	FFNHidden int `toml:"ffn_hidden"`
-	// GatedFFN says that the network has three matrices (gate, up, down; SwiGLU) instead of two.
+	// GatedFFN selects three matrices for the network (gate, up, down; SwiGLU) instead of two.
 	GatedFFN bool `toml:"gated_ffn"`
-	// Experts is the number of feed-forward networks of a layer, of which a router picks
-	// some for each token; 0 for one network that every token takes, without a router.
+	// Experts is the number of feed-forward networks of a layer, from which a router picks some for each token; 0 is a single network
+	// without a router.
 	Experts       int `toml:"experts,optional"`
-	ActiveExperts int `toml:"active_experts,optional"` // that each token takes, where there are experts
-	// ExpertSkew is the exponent s of the experts' popularity, which falls with rank i as
-	// i^-s (Zipf's law). 0: all are equally popular, to which training balances them.
+	ActiveExperts int `toml:"active_experts,optional"` // number of experts that each token takes
+	// ExpertSkew is the exponent s of the experts' popularity, which falls with rank i as i^-s (Zipf's law). At 0 all are equally popular,
+	// which is what training aims at.
 	ExpertSkew float64 `toml:"expert_skew,optional"`
 	Beside
 	Vocab int `toml:"vocab"` // entries of the token embedding and of the LM head
-	// TiedEmbedding says that input embedding and LM head share one matrix.
+	// TiedEmbedding makes input embedding and LM head share one matrix.
 	TiedEmbedding bool `toml:"tied_embedding"`
-	// MaxPositions is the number of learned position embeddings, 0 where
-	// positions are rotary and have no parameters.
+	// MaxPositions is the number of learned position embeddings, 0 for rotary positions, which have no parameters.
 	MaxPositions int `toml:"max_positions"`
-	// Context is the most tokens of a request, prompt and answer, as servers derive it from config.json; 0: no limit.
-	// serving.beyond_context says what happens to longer ones.
+	// Context is the maximum number of tokens of a request, prompt and answer, as servers derive it from config.json; 0: no limit.
+	// serving.beyond_context decides about longer requests.
 	Context     int `toml:"context,optional"`
-	ElementBits int `toml:"element_bits"` // of weights, activations and KV cache, but for the next keys
+	ElementBits int `toml:"element_bits"` // of weights, activations and KV cache, unless the next keys differ
 	Latent
 	Widths
 	LayerKinds
 	Parallel
-	// TensorParallel is the number of GPUs that share one replica of the model
-	// (Table 3); the node's other GPUs hold further replicas. It divides the KV heads, or is a multiple of
-	// them: then several GPUs hold each KV head. "fit" stands for the fewest GPUs that hold the weights.
+	// TensorParallel is the number of GPUs that share one replica of the model (Table 3); the node's other GPUs hold further replicas. It
+	// must divide the number of KV heads or be a multiple of it; with a multiple, several GPUs hold each KV head. "fit" means the fewest
+	// GPUs that hold the weights.
 	TensorParallel int `toml:"tensor_parallel"`
 }
 
@@ -91,10 +88,10 @@ func (m *Model) Check(c *input.Check) {
 		input.Key("ffn_hidden"), m.FFNHidden, input.Key("vocab"), m.Vocab, input.Key("experts"), m.Experts, n)
 }
 
-// mostParameters keeps every number of bytes far from what an int64 holds.
+// mostParameters bounds a model, so that no number of bytes overflows an int64.
 const mostParameters = 1 << 56
 
-// parameters is Parameters without overflow.
+// parameters is Parameters in floating point, which cannot overflow.
 func (m *Model) parameters() float64 {
 	h, windowed := float64(m.Hidden), float64(m.WindowedLayers())
 	sum := float64(float64(2*m.Vocab+m.MaxPositions)*h) + float64(m.indexersParameters(1))
@@ -112,7 +109,7 @@ func (m *Model) parameters() float64 {
 	return sum
 }
 
-// largest returns the size that is most out of proportion, for an error.
+// largest returns the size that is most out of proportion, for error messages.
 func (m *Model) largest() (key string, value int) {
 	for _, size := range []struct {
 		key   string
@@ -128,7 +125,7 @@ func (m *Model) largest() (key string, value int) {
 
 func (m *Model) elementBytes(n int64) units.Bytes { return units.Bytes(n * int64(m.ElementBits) / 8) }
 
-// QueryGroup returns g, the query heads that share one KV head.
+// QueryGroup returns the number of query heads that share one KV head.
 func (m *Model) QueryGroup() int { return m.Heads / max(1, m.KVHeads) }
 
 // QKVWidth returns the output width of QKV generation: all heads of q, k and v.
@@ -145,10 +142,10 @@ func (m *Model) FFNMatrices() int {
 	return 2
 }
 
-// Parameters returns those of all matrices: layers, embedding and LM head. Biases and norms (below 0.1%) are left out.
+// Parameters returns the number of parameters in all matrices: layers, embedding and LM head. Biases and norms (below 0.1%) are left out.
 func (m *Model) Parameters() int64 { return m.allParameters(false) }
 
-// ActiveParameters returns those that a token takes, without the experts that its routers do not pick.
+// ActiveParameters returns the number of parameters that a token uses, without the experts that its routers do not pick.
 func (m *Model) ActiveParameters() int64 { return m.allParameters(true) }
 
 func (m *Model) allParameters(active bool) int64 {
@@ -161,15 +158,15 @@ func (m *Model) allParameters(active bool) int64 {
 	return sum
 }
 
-// LayerParameters returns the parameters of one layer's matrices, of one with experts and without a window where layers differ: QKV
-// generation, projection, router and all feed-forward networks. Biases and norms (below 0.1%) are left out.
+// LayerParameters returns the parameters of one layer's matrices: QKV generation, projection, router and all feed-forward networks. If
+// layers differ, it is a layer with experts and without a window. Biases and norms (below 0.1%) are left out.
 func (m *Model) LayerParameters() int64 {
 	n := m.mixture()
 	return m.attentionParameters(false, 1) + n.parameters(m, false)
 }
 
-// attentionParameters returns those of QKV generation and projection of a layer, with a window or without one, on so many GPUs of a
-// replica, each of which holds as many heads as the one that has most.
+// attentionParameters returns the parameters of a layer's QKV generation and projection, with or without a window, over the given number of
+// GPUs of a replica. Each GPU counts as many heads as the GPU with the most.
 func (m *Model) attentionParameters(windowed bool, gpus int) int64 {
 	h := m.HeadsOf(windowed)
 	query, kv := m.Heads, h.KV
@@ -194,12 +191,12 @@ func (m *Model) embeddingParameters() int64 {
 	return (tables*int64(m.Vocab) + int64(m.MaxPositions)) * int64(m.Hidden)
 }
 
-// WeightBytes returns the bytes of all weights on the GPUs of a replica of the model, with what a server keeps of them in vain.
+// WeightBytes returns the bytes of all weights on the GPUs of a replica, including unused copies that a server keeps.
 func (m *Model) WeightBytes() units.Bytes {
 	return m.layersBytes(false) + units.Bytes(m.Layers-m.DenseLayers)*m.spareScales() + m.elementBytes(m.embeddingParameters())
 }
 
-// ActiveLayersBytes returns the bytes of the weights of all layers that a token needs, without the experts that it does not take.
+// ActiveLayersBytes returns the bytes of the weights that a token uses in all layers, without the experts that it does not take.
 func (m *Model) ActiveLayersBytes() units.Bytes { return m.layersBytes(true) }
 
 func (m *Model) layersBytes(active bool) (sum units.Bytes) {
@@ -212,13 +209,13 @@ func (m *Model) layersBytes(active bool) (sum units.Bytes) {
 	return sum
 }
 
-// LayerWeightBytes returns the bytes of the weights of one layer, of one with experts where layers differ.
+// LayerWeightBytes returns the bytes of the weights of one layer, with experts if layers differ.
 func (m *Model) LayerWeightBytes() units.Bytes {
 	n := m.mixture()
 	return m.layerBytes(&n, false)
 }
 
-// ActiveLayerWeightBytes is LayerWeightBytes of what a token needs, without the experts that it does not take.
+// ActiveLayerWeightBytes is LayerWeightBytes without the experts that a token does not take.
 func (m *Model) ActiveLayerWeightBytes() units.Bytes {
 	n := m.mixture()
 	return m.layerBytes(&n, true)
@@ -228,27 +225,24 @@ func (m *Model) layerBytes(n *Network, active bool) units.Bytes {
 	return m.attentionBytes(m.attentionParameters(false, m.TensorParallel)) + n.bytes(m, active)
 }
 
-// QKVBytesPerTokenLayer returns the bytes of one token's q, k and v in one
-// layer, which a decoding token sends to the memory.
+// QKVBytesPerTokenLayer returns the bytes of one token's q, k and v in one layer, which a decode step sends to the host memory.
 func (m *Model) QKVBytesPerTokenLayer() units.Bytes { return m.elementBytes(int64(m.QKVWidth())) }
 
-// AttentionBytesPerTokenLayer returns the bytes of one token's attention
-// output in one layer, which returns from the memory.
+// AttentionBytesPerTokenLayer returns the bytes of one token's attention output in one layer, which the host memory returns.
 func (m *Model) AttentionBytesPerTokenLayer() units.Bytes {
 	return m.elementBytes(int64(m.Heads) * int64(m.HeadsOf(false).Value))
 }
 
-// mostActivations is more than any GPUs hold, and far from what an int64 holds.
+// mostActivations is more than any GPUs hold, and far below an int64's limit.
 const mostActivations = 1 << 60 // bytes
 
-// ActivationBytes returns the GPU memory, over the GPUs of one replica, that
-// the activations of a batch of tokens occupy: the residual stream and its
-// normalised copy on each GPU; q, k, v and attention output, split over the GPUs; or,
-// where that is more, the widest feed-forward intermediate, split too, of each expert
-// that a token takes and its output on each GPU. It saturates at 1 EiB.
+// ActivationBytes returns the bytes, over the GPUs of one replica, of the activations of a batch of tokens. Each GPU has the residual
+// stream and its normalised copy. The GPUs split the larger of two parts: q, k, v and attention output; or the widest feed-forward
+// intermediate. With experts, the latter is counted for each expert that a token takes, and its output is on each GPU. It saturates at 1
+// EiB.
 func (m *Model) ActivationBytes(tokens int) units.Bytes {
 	stream := int64(m.Hidden) * int64(m.TensorParallel)
-	if m.WholeNetworks() { // a token is on the GPU of its request alone, but for its experts
+	if m.WholeNetworks() { // a token is only on its request's GPU, except for its experts
 		stream = int64(m.Hidden)
 	}
 	attention := int64(0)

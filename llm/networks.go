@@ -5,13 +5,13 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// Beside is what a mixture of experts has besides the experts that its router picks. The zero value has nothing.
+// Beside is the feed-forward networks of a mixture of experts other than the routed experts. The zero value has none.
 type Beside struct {
-	// SharedFFN is the inner width of the network that every token takes besides the experts that the router picks: that of
-	// all shared experts together. 0: none.
+	// SharedFFN is the inner width of the network that every token takes in addition to the routed experts: all shared experts together. 0:
+	// none.
 	SharedFFN int `toml:"shared_ffn_hidden,optional"`
-	// DenseLayers is the number of layers that have a dense network in place of experts: the first ones in DeepSeek V3 and
-	// GLM-4.5, every second one in Llama 4 Maverick. Their place does not matter: every layer takes the mean time.
+	// DenseLayers is the number of layers with a dense network in place of experts: the first ones in DeepSeek V3 and GLM-4.5, every second
+	// one in Llama 4 Maverick. Their position does not matter, since every layer takes the mean time.
 	DenseLayers int `toml:"dense_layers,optional"`
 	// DenseFFN is the inner width of the networks of dense_layers.
 	DenseFFN int `toml:"dense_ffn_hidden,optional"`
@@ -32,14 +32,14 @@ func (b *Beside) check(c *input.Check, m *Model) {
 
 // Network is the feed-forward part of some layers of a model.
 type Network struct {
-	Layers  int // that have it
+	Layers  int // number of layers that have it
 	Width   int // inner width of a dense network, or of each expert
 	Experts int // 0 for a dense network
-	Active  int // experts that the router picks for a token
-	Shared  int // inner width of the network that every token takes besides; 0: none
+	Active  int // number of experts that the router picks for a token
+	Shared  int // inner width of the shared network that every token takes; 0: none
 }
 
-// Networks returns the feed-forward parts of a model, which differ between layers: one, or a dense one and then the mixture.
+// Networks returns the feed-forward parts of a model: one, or a dense one followed by the mixture if layers differ.
 func (m *Model) Networks() []Network {
 	last := Network{Layers: m.Layers - m.DenseLayers, Width: m.FFNHidden, Experts: m.Experts, Active: m.ActiveExperts, Shared: m.SharedFFN}
 	if m.DenseLayers == 0 {
@@ -48,13 +48,13 @@ func (m *Model) Networks() []Network {
 	return []Network{{Layers: m.DenseLayers, Width: m.DenseFFN}, last}
 }
 
-// mixture returns the feed-forward part of the layers with experts, of all layers in a dense model.
+// mixture returns the feed-forward part of the layers with experts, or of all layers in a dense model.
 func (m *Model) mixture() Network {
 	all := m.Networks()
 	return all[len(all)-1]
 }
 
-// parameters returns those of a layer's network: all, or those that a token takes.
+// parameters returns the parameters of a layer's network: all, or only those that a token uses.
 func (n *Network) parameters(m *Model, active bool) int64 {
 	one := int64(m.FFNMatrices()) * int64(m.Hidden)
 	if n.Experts == 0 {
@@ -63,7 +63,7 @@ func (n *Network) parameters(m *Model, active bool) int64 {
 	return one*(int64(n.Width)*int64(n.taken(active))+int64(n.Shared)) + m.RouterParameters()
 }
 
-// taken returns how many experts there are, or how many a token takes.
+// taken returns the number of experts, or the number that a token takes.
 func (n *Network) taken(active bool) int {
 	if active {
 		return n.Active
@@ -71,12 +71,12 @@ func (n *Network) taken(active bool) int {
 	return n.Experts
 }
 
-// RouterParameters returns the parameters of a router, a matrix hidden × experts.
-// Each GPU of a replica has a copy, of which one is counted: it is below 0.1% of a layer.
+// RouterParameters returns the parameters of a router, a matrix hidden × experts. Each GPU of a replica has a copy, but only one is
+// counted: it is below 0.1% of a layer.
 func (m *Model) RouterParameters() int64 { return int64(m.Hidden) * int64(m.Experts) }
 
-// bytes returns the bytes of the weights of a layer's network, as they are loaded on the GPUs of a replica: all, or those that a
-// token takes. Dense networks and shared experts have weight_bits, experts expert_bits.
+// bytes returns the bytes of the weights of a layer's network, as loaded on the GPUs of a replica: all, or only those that a token uses.
+// Dense networks and shared experts have weight_bits, experts expert_bits.
 func (n *Network) bytes(m *Model, active bool) units.Bytes {
 	matrices, hidden, whole := int64(m.FFNMatrices()), int64(m.Hidden), int64(1)
 	if m.WholeNetworks() && !active {
@@ -93,8 +93,9 @@ func (n *Network) bytes(m *Model, active bool) units.Bytes {
 	return m.weightBytes(m.RouterParameters()) + m.expertBytes(int64(n.taken(active))*matrices*one) + m.denseBytes(whole*matrices*hidden*int64(n.Shared))
 }
 
-// activations returns the elements that a token has in a layer's network at once, over the GPUs of a replica: the widest intermediate
-// of a dense network; with experts that of each one it takes, and its output, which is as wide as stream on all GPUs.
+// activations returns the elements of one token in a layer's network, over the GPUs of a replica. For a dense network it is the widest
+// intermediate. With experts it is that of each expert that the token takes, and each expert's output, which has stream elements over all
+// GPUs.
 func (n *Network) activations(m *Model, stream int64) int64 {
 	wide := int64(m.FFNMatrices() - 1)
 	if n.Experts == 0 {

@@ -3,14 +3,14 @@ package llm
 import "github.com/l3sim/l3sim/input"
 
 // Parallel says how the GPUs of a replica share layers. The zero value is tensor parallelism: heads, columns of networks and columns of
-// each expert over all GPUs.
+// each expert are divided over all GPUs.
 type Parallel struct {
-	// AttentionParallel is "tensor", as "" is, or "data": each GPU attends for requests of its own with all heads, has all weights of
-	// attention, and keys and values of its requests alone (SGLang's --enable-dp-attention). The GPU with most requests sets the time.
-	// Networks stay divided, unless experts are parallel: then a GPU has dense networks and shared experts whole.
+	// AttentionParallel is "tensor" (also "") or "data". With "data", each GPU computes attention for its own requests: it has all heads
+	// and attention weights, and only its requests' keys and values (SGLang's --enable-dp-attention). The GPU with the most requests sets
+	// the time. Networks stay divided, unless experts are parallel: then each GPU has dense networks and shared experts whole.
 	AttentionParallel string `toml:"attention_parallel,optional"`
-	// ExpertParallel deals whole experts to the GPUs, in place of columns of each (vLLM's --enable-expert-parallel). The GPU with most
-	// rows sets the time. With attention_parallel = "data" tokens go to the GPUs of their experts and back, all to all.
+	// ExpertParallel assigns whole experts to GPUs, instead of columns of each (vLLM's --enable-expert-parallel). The GPU with the most
+	// rows sets the time. With attention_parallel = "data", tokens go to the GPUs of their experts and back in all-to-all transfers.
 	ExpertParallel bool `toml:"expert_parallel,optional"`
 }
 
@@ -29,15 +29,15 @@ func (p *Parallel) check(c *input.Check, m *Model) {
 		input.Key("tensor_parallel"), m.TensorParallel, input.Key("experts"), m.Experts)
 }
 
-// DataParallel says that each GPU attends for requests of its own.
+// DataParallel reports whether each GPU computes attention for its own requests.
 func (m *Model) DataParallel() bool {
 	return m.AttentionParallel == DataAttention && m.TensorParallel > 1
 }
 
-// WholeNetworks says that each GPU has dense networks and shared experts whole.
+// WholeNetworks reports whether each GPU has dense networks and shared experts whole.
 func (m *Model) WholeNetworks() bool { return m.DataParallel() && m.ExpertParallel }
 
-// expertShards returns over how many GPUs the columns of an expert are divided.
+// expertShards returns the number of GPUs over which the columns of an expert are divided.
 func (m *Model) expertShards() int {
 	if m.ExpertParallel {
 		return 1

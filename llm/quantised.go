@@ -10,7 +10,7 @@ import (
 const quantKeys = `one of fp8, fbgemm_fp8, modelopt, compressed-tensors, awq or gptq, all matrices of a kind alike; for others remove it and set ` +
 	`model.weight_bits, model.attention_bits, model.expert_bits, model.activation_bits, model.weight_block and model.kv_format`
 
-// checkpoint is what quantization_config, or a file beside config.json, says of a checkpoint's numbers.
+// checkpoint is the description of a checkpoint's number formats in quantization_config, or in a file beside config.json.
 type checkpoint struct {
 	spellings
 	Method     string         `json:"quant_method"`
@@ -33,15 +33,15 @@ type checkpoint struct {
 	} `json:"config_groups"`
 }
 
-// number is the format of some numbers of compressed-tensors.
+// number is a number format in compressed-tensors.
 type number struct {
 	Bits  int    `json:"num_bits"`
 	Type  string `json:"type"`
 	Group int    `json:"group_size"`
 }
 
-// UnmarshalJSON also reads a word for a format: "FP8", which early files of ModelOpt have as kv_cache_scheme, and "static", which
-// AutoFP8's have, and AMD's: scales of 8-bit keys and values are in the checkpoint.
+// UnmarshalJSON also reads a format given as a word. Early files of ModelOpt have "FP8" as kv_cache_scheme. AutoFP8's and AMD's have
+// "static": the checkpoint has the scales of 8-bit keys and values.
 func (n *number) UnmarshalJSON(text []byte) error {
 	switch string(text) {
 	case `"FP8"`, `"static"`:
@@ -52,8 +52,8 @@ func (n *number) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, (*plain)(n))
 }
 
-// quantised gives a model the widths of its checkpoint, and says what they are; "" without any. Embedding, LM head, norms and routers stay in 16 bits or cost next to
-// nothing; scales of a tensor or a row take below 0.1% and are left out.
+// quantised gives a model the bit widths of its checkpoint, and describes them, "" if there are none. Embedding, LM head, norms and routers
+// stay in 16 bits or cost almost nothing. Scales of a tensor or a row take below 0.1% and are left out.
 func (r *reader) quantised(m *Model) string {
 	q, given := r.keys[quantized]
 	if !given || q == nil || inMXFP4(r.kind, r.keys) {
@@ -102,16 +102,16 @@ func (c *checkpoint) String() string {
 	return name
 }
 
-// widths sets those of all matrices; false for a format that is not read.
+// widths sets the widths of all matrices. It returns false for an unsupported format.
 func (c *checkpoint) widths(m *Model) bool {
 	if c.Group < -1 || len(c.Block) != 0 && (len(c.Block) != 2 || c.Block[0] < 1 || c.Block[1] < 1) {
 		return false
 	}
-	scale := 0 // bits of scale and zero of a group
+	scale := 0 // bits of a group's scale and zero
 	switch c.Method {
 	case "fp8", "fbgemm_fp8":
 		m.WeightBits, m.ActivationBits = 8, 8
-		if len(c.Block) == 2 { // each has a scale of 32 bits
+		if len(c.Block) == 2 { // each block has a scale of 32 bits
 			m.WeightBlock = c.Block[0] * c.Block[1] / 4
 		}
 	case "awq", "gptq":
@@ -121,10 +121,10 @@ func (c *checkpoint) widths(m *Model) bool {
 		}
 	case "modelopt":
 		switch c.Algorithm {
-		case "": // of keys and values alone
-		case "FP8", "FP8_PER_CHANNEL_PER_TOKEN", "FP8_PB_WO": // kernels narrow activations for the last, too, by blocks
+		case "": // only keys and values are quantised
+		case "FP8", "FP8_PER_CHANNEL_PER_TOKEN", "FP8_PB_WO": // for the last, kernels also narrow activations by blocks
 			m.WeightBits, m.ActivationBits = 8, 8
-		case "NVFP4": // four bits of activations run at the rate of eight here
+		case "NVFP4": // 4-bit activations run at the rate of 8-bit ones here
 			m.WeightBits, m.ActivationBits, c.Group, scale = 4, 8, 16, 8
 		case "W4A16_AWQ":
 			m.WeightBits, scale = 4, 16

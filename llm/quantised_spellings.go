@@ -11,7 +11,7 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// spellings are other names of what a checkpoint has: lists of fp8 (AutoFP8), bits and groups of AutoAWQ, and ModelOpt's file as a whole.
+// spellings are alternative keys for a checkpoint's format: AutoFP8's lists, AutoAWQ's bits and groups, and ModelOpt's whole file.
 type spellings struct {
 	Ignored      []string        `json:"ignored_layers"`
 	WBit         int             `json:"w_bit"`
@@ -19,14 +19,14 @@ type spellings struct {
 	Quantization json.RawMessage `json:"quantization"`
 }
 
-// methods are other names of quant_method, in lower case: of vLLM's kernels for a format, and of its early releases.
+// methods are alternative names of quant_method, in lower case: of vLLM's kernels for a format, and of its early releases.
 var methods = map[string]string{
 	"gptq_marlin": "gptq", "awq_marlin": "awq", "modelopt_fp4": "modelopt", "modelopt_fp8": "modelopt", "compressed_tensors": "compressed-tensors", "sparseml": "compressed-tensors",
 }
 
-// readCheckpoint reads a quantization_config by any of its spellings; false where it is none.
+// readCheckpoint reads a quantization_config in any of its spellings, and returns false if it is not one.
 func readCheckpoint(q any) (c checkpoint, ok bool) {
-	text, _ := json.Marshal(q) // it has been JSON
+	text, _ := json.Marshal(q) // q was decoded from JSON
 	if json.Unmarshal(text, &c) != nil {
 		return c, false
 	}
@@ -36,21 +36,21 @@ func readCheckpoint(q any) (c checkpoint, ok bool) {
 	c.Method = strings.ToLower(c.Method)
 	c.Method = cmp.Or(methods[c.Method], c.Method)
 	if c.Method == "" && c.Algorithm != "" {
-		c.Method = "modelopt" // its early files leave it out
+		c.Method = "modelopt" // early files leave it out
 	}
 	c.Bits, c.Group = cmp.Or(c.Bits, c.WBit), cmp.Or(c.Group, c.QGroup)
 	c.NotConvert = slices.Concat(c.NotConvert, c.Ignored)
 	return c, true
 }
 
-// BesideFiles are the files beside a config.json that may say how its checkpoint is quantised, with the format of which they are: of
-// ModelOpt, AutoGPTQ and AutoAWQ.
+// BesideFiles are the files beside a config.json that may describe its checkpoint's quantisation, each with its format: ModelOpt, AutoGPTQ
+// and AutoAWQ.
 var BesideFiles = []struct{ Name, method string }{
 	{"hf_quant_config.json", "modelopt"}, {"quantize_config.json", "gptq"}, {"quant_config.json", "awq"},
 }
 
-// FromCheckpoint is FromHuggingFace of a config.json with one of BesideFiles, "" and nil for none. It also says what
-// of the checkpoint is quantised and what is not, "" where nothing is, and what a reader should know of how the shape was read.
+// FromCheckpoint is FromHuggingFace for a config.json with one of BesideFiles, "" and nil for none. It also describes which parts of the
+// checkpoint are quantised, "" if none are, and returns remarks on how the shape was read.
 func FromCheckpoint(text []byte, name string, beside []byte) (m *Model, quantised string, notes []string, err error) {
 	if beside == nil {
 		return fromHuggingFace(text)
@@ -79,14 +79,14 @@ func FromCheckpoint(text []byte, name string, beside []byte) (m *Model, quantise
 	return m, quantised, notes, err
 }
 
-// besideKeys reads a file of BesideFiles as a quantization_config, nil where it quantises nothing.
+// besideKeys reads a file of BesideFiles as a quantization_config, or returns nil if it quantises nothing.
 func besideKeys(name string, text []byte) (map[string]any, error) {
 	at := slices.IndexFunc(BesideFiles, func(f struct{ Name, method string }) bool { return f.Name == name })
 	var quant map[string]any
 	if err := json.Unmarshal(text, &quant); err != nil {
 		return nil, &input.Error{Key: name, Err: fmt.Errorf("not JSON: %w", err), Expected: "the file beside config.json that says how a checkpoint is quantised"}
 	}
-	if quant == nil { // null
+	if quant == nil { // the file is null
 		return nil, nil
 	}
 	method := BesideFiles[at].method

@@ -7,13 +7,13 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// Tensor parallelism deals the heads of attention to GPUs. KV heads that are fewer than the GPUs are replicated: as
-// many GPUs hold each, as vLLM has it, and share its query heads. Where these do not divide, a GPU has one more than
-// another, or zeros in their place (NxD Inference pads: gqa.py, REPLICATE_TO_TP_DEGREE; vLLM refuses). Either way
-// the GPU with most heads sets the time, and the memory of all counts as much as its own.
+// Tensor parallelism distributes attention heads over GPUs. If there are fewer KV heads than GPUs, KV heads are replicated: as in vLLM,
+// equally many GPUs hold each and share its query heads. If the query heads do not divide evenly, some GPUs have one more, or others
+// compute zeros (NxD Inference pads: gqa.py, REPLICATE_TO_TP_DEGREE; vLLM refuses). In both cases the GPU with the most heads sets the
+// time, and every GPU counts as much memory as that one.
 
-// SplitsOver says whether a number of GPUs can share the heads: it divides the KV heads, or is a multiple of them
-// that leaves a query head for each GPU.
+// SplitsOver reports whether a number of GPUs can share the heads: it divides the KV heads, or is a multiple of them that leaves a query
+// head for each GPU.
 func (m *Model) SplitsOver(gpus int) bool {
 	if m.AttentionParallel == DataAttention {
 		return gpus > 0
@@ -22,7 +22,7 @@ func (m *Model) SplitsOver(gpus int) bool {
 	return gpus > 0 && splits(m.KVHeads) && splits(m.HeadsOf(true).KV)
 }
 
-// Splits says in an error which numbers of GPUs can share the heads.
+// Splits lists, for an error, the numbers of GPUs that can share the heads.
 func (m *Model) Splits() string {
 	format, args := m.splits()
 	return fmt.Sprintf(format, args...)
@@ -36,7 +36,7 @@ func (m *Model) splits() (format string, args []any) {
 	return format + ", or a multiple of it up to %s = %d", append(args, input.Key("heads"), m.Heads)
 }
 
-// KVReplicas returns how many GPUs of a replica of the model hold each KV head.
+// KVReplicas returns the number of GPUs of a replica that hold each KV head.
 func (m *Model) KVReplicas() int {
 	if m.DataParallel() {
 		return 1
@@ -44,10 +44,10 @@ func (m *Model) KVReplicas() int {
 	return max(1, m.TensorParallel/max(1, m.KVHeads))
 }
 
-// ShardHeads returns the query and KV heads of the GPU that has most of them.
+// ShardHeads returns the query and KV heads of the GPU with the most.
 func (m *Model) ShardHeads() (query, kv int) { return m.ShardOf(m.KVHeads) }
 
-// ShardOf is ShardHeads of layers with so many KV heads.
+// ShardOf is ShardHeads for layers with kvHeads KV heads.
 func (m *Model) ShardOf(kvHeads int) (query, kv int) {
 	if m.DataParallel() {
 		return m.Heads, kvHeads
@@ -58,10 +58,10 @@ func (m *Model) ShardOf(kvHeads int) (query, kv int) {
 	return m.Heads / m.TensorParallel, kvHeads / m.TensorParallel
 }
 
-// headsOnGPUs returns the query and KV heads of all GPUs of a replica of the model, as if each had most.
+// headsOnGPUs returns the query and KV heads of all GPUs of a replica, as if each had as many as the GPU with the most.
 func (m *Model) headsOnGPUs() (query, kv int) { return m.onGPUs(m.KVHeads) }
 
-// onGPUs is headsOnGPUs of layers with so many KV heads.
+// onGPUs is headsOnGPUs for layers with kvHeads KV heads.
 func (m *Model) onGPUs(kvHeads int) (query, kv int) {
 	if m.TensorParallel/max(1, kvHeads) <= 1 {
 		return m.Heads, kvHeads
@@ -70,8 +70,8 @@ func (m *Model) onGPUs(kvHeads int) (query, kv int) {
 	return query * m.TensorParallel, kv * m.TensorParallel
 }
 
-// SkewedBytes returns what a link to each of a replica's GPUs carries of n bytes of all query heads where all wait for
-// the GPU with most heads, times these links.
+// SkewedBytes returns the bytes that all links to a replica's GPUs would carry if each carried as much as the link of the GPU with the most
+// heads. n is the bytes of all query heads.
 func (m *Model) SkewedBytes(n int64) int64 {
 	if m.DataParallel() {
 		return n
@@ -80,8 +80,7 @@ func (m *Model) SkewedBytes(n int64) int64 {
 	return n * int64(query) / int64(m.Heads)
 }
 
-// KVBytesOnGPUs returns the KV cache of one token over all layers where it is on the GPUs: that of each KV head on as
-// many GPUs as hold it.
+// KVBytesOnGPUs returns the KV cache bytes of one token over all layers on the GPUs: each KV head counts once for each GPU that holds it.
 func (m *Model) KVBytesOnGPUs() units.Bytes {
 	return units.Bytes(m.KVReplicas()) * m.KVBytesPerToken()
 }

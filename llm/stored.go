@@ -2,28 +2,28 @@ package llm
 
 import "github.com/l3sim/l3sim/units"
 
-// Vector is a kind of vectors that a layer stores of each token.
+// Vector is a kind of vector that a layer stores of each token.
 type Vector struct {
 	Name       string // "key", "value", "latent" (which is both) or "index"
-	Heads      int    // vectors of a token; the GPUs of a replica share them as KV heads: each holds some, or all hold the only one
+	Heads      int    // vectors of a token; a replica's GPUs divide them like KV heads, or all hold the only one
 	Width      int    // elements of each
 	Bits       int    // of an element
-	ScaleBytes int    // beside each
+	ScaleBytes int    // scale bytes beside each vector
 }
 
-// Bytes returns those of a token.
+// Bytes returns the bytes of a token's vectors of this kind.
 func (v *Vector) Bytes() units.Bytes {
 	return units.Bytes(v.Heads) * units.Bytes((v.Width*v.Bits+7)/8+v.ScaleBytes)
 }
 
-// Stored returns what a layer of a kind stores of each token: keys and values of the KV heads, or one latent that is both, and the
-// key of its indexer if it has one.
+// Stored returns the vectors that a layer of a kind stores of each token: keys and values of the KV heads, or one latent that is both, and
+// the index key if the layer has an indexer.
 func (m *Model) Stored(kind byte) []Vector {
 	all, n := m.stored(kind)
 	return all[:n]
 }
 
-// stored is Stored without an allocation: the first n.
+// stored is Stored without an allocation: the first n are valid.
 func (m *Model) stored(kind byte) (all [3]Vector, n int) {
 	h := m.HeadsOf(kind == Local || kind == Chunk)
 	all[0] = Vector{"key", h.KV, h.Dim, m.KVElementBits(), m.KVScaleBytes()}
@@ -40,7 +40,7 @@ func (m *Model) stored(kind byte) (all [3]Vector, n int) {
 	return all, n
 }
 
-// storedBytes returns the bytes that a layer of a kind stores of a token, and those of its keys and values alone.
+// storedBytes returns the bytes that a layer of a kind stores of a token: in all, and of keys and values alone.
 func (m *Model) storedBytes(kind byte) (all, keysAndValues units.Bytes) {
 	vectors, n := m.stored(kind)
 	for i := range n {
@@ -53,21 +53,22 @@ func (m *Model) storedBytes(kind byte) (all, keysAndValues units.Bytes) {
 	return all, keysAndValues
 }
 
-// KVBytesPerTokenLayer returns the keys and values of one token in one layer, in one without a window where heads differ, with their
-// scales: 2 · KVHeads · HeadDim elements where values are as wide as keys, half of them where one vector is both. Keys of indexers are not among them.
+// KVBytesPerTokenLayer returns the bytes of one token's keys and values in one layer, with their scales; if heads differ, in a layer
+// without a window. They have 2 · KVHeads · HeadDim elements if values are as wide as keys, and half of that if one vector is both. Index
+// keys are excluded.
 func (m *Model) KVBytesPerTokenLayer() units.Bytes {
 	_, kv := m.storedBytes(Global)
 	return kv
 }
 
-// KVBytesPerToken returns what all layers store of one token: 2 · layers · D_e · 2 bytes for
-// FP16 multi-head attention (L3, Table 3: 4,718,592 for GPT-175B). Keys of indexers are among it.
+// KVBytesPerToken returns the bytes that all layers store of one token: 2 · layers · D_e · 2 bytes for FP16 multi-head attention (L3, Table
+// 3: 4,718,592 for GPT-175B). Index keys are included.
 func (m *Model) KVBytesPerToken() units.Bytes { return m.KVBytes(1) }
 
-// KVBytes returns what all layers store of a request of that many tokens, of which layers with a window keep the window.
+// KVBytes returns the bytes that all layers store of a request with that many tokens. Layers with a window keep only the window.
 func (m *Model) KVBytes(tokens int) (sum units.Bytes) {
 	group := max(1, min(len(m.LayerPattern), m.Layers))
-	for i := range group { // layers i, i + group and so on are alike
+	for i := range group { // layers i, i + group, ... are alike
 		kind := m.Kind(i)
 		all, _ := m.storedBytes(kind)
 		kept := tokens
@@ -79,8 +80,8 @@ func (m *Model) KVBytes(tokens int) (sum units.Bytes) {
 	return sum
 }
 
-// ValueCopyBytes returns the bytes of a token's latent in a layer that units store again as a value, whose program reads keys and values each
-// in an order of their own: the latent without the rotated key, with its scales. 0 without latents.
+// ValueCopyBytes returns the bytes of a second copy of a token's latent, which processing units need since they read keys and values in
+// different orders: the latent without the rotated key, with its scales. 0 without latents.
 func (m *Model) ValueCopyBytes() units.Bytes {
 	if m.LatentDim == 0 {
 		return 0

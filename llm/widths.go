@@ -9,50 +9,49 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// Widths are those that differ from Model.ElementBits. The zero value has none.
+// Widths are the formats that differ from Model.ElementBits. In the zero value, none differ.
 type Widths struct {
-	// KVFormat is that of keys and values as they are stored and moved: "fp16", "bf16", "int8", "int4", or "fp8", which is E4M3
-	// with one scale a tensor, whatever kv_scales says. "fp8_ds_mla" is of latents: FP8 with a scale of 4 bytes for each 128 elements,
-	// and 16 bits for the rotated key: 656 bytes a token in DeepSeek V3, as vLLM and FlashMLA have it. "" is kv_bits, with integers for
-	// 8 and 4. Queries and outputs have element_bits.
+	// KVFormat is the format of keys and values in memory and transfers: "fp16", "bf16", "int8", "int4", or "fp8", which is E4M3 with one
+	// scale for each tensor, whatever kv_scales is. "fp8_ds_mla" is for latents, as in vLLM and FlashMLA: FP8 with a 4-byte scale for each
+	// 128 elements, and 16 bits for the rotated key (656 bytes a token in DeepSeek V3). "" uses kv_bits, with integers for 8 and 4. Queries
+	// and outputs have element_bits.
 	KVFormat KVFormat `toml:"kv_format,optional"`
-	// KVBits is of keys and values where kv_format does not name their format: 16, 8 or 4, or 0 for element_bits.
+	// KVBits is the width of keys and values if kv_format is empty: 16, 8 or 4, or 0 for element_bits.
 	KVBits int `toml:"kv_bits,optional"`
-	// KVScales is what turns 8 or 4 bits of kv_bits back into numbers: a scale and a zero of
-	// each token's key and value in a KV head ("token", as "" is), or one of each tensor ("tensor"), which takes no room.
-	// LServe (https://arxiv.org/abs/2502.14866) has the former for 4 bits and either for 8. "channel" is "token" for
-	// values, and for keys a scale and a zero of each element over 128 successive tokens, as KIVI has them
-	// (https://arxiv.org/abs/2402.02750).
+	// KVScales is the granularity of the scales of 8-bit or 4-bit keys and values (kv_bits). "token" (also "") has a scale and a zero for
+	// each token's key and value in a KV head. "tensor" has one for each tensor, which takes no room. LServe
+	// (https://arxiv.org/abs/2502.14866) uses "token" for 4 bits and either for 8. "channel" is "token" for values; keys have a scale and a
+	// zero for each element over 128 successive tokens, as in KIVI (https://arxiv.org/abs/2402.02750).
 	KVScales KVScales `toml:"kv_scales,optional"`
-	// WeightBits is of the layers' matrices: 16, 8 or 4, or 0 for element_bits. Embedding and LM head
-	// have element_bits, as released checkpoints have them; weight_block has
-	// their scales.
+	// WeightBits is the width of the layers' matrices: 16, 8 or 4, or 0 for element_bits. Embedding and LM head have element_bits, as in
+	// released checkpoints. weight_block gives the scales.
 	WeightBits int `toml:"weight_bits,optional"`
-	// ExpertBits is of the experts' matrices: 16, 8 or 4, or 0 for weight_bits. 4 is MXFP4, in which each 32 weights of an
-	// expert share a scale of 8 bits (OCP Microscaling Formats, 2023), as gpt-oss has it; others have no scales.
+	// ExpertBits is the width of the experts' matrices: 16, 8 or 4, or 0 for weight_bits. 4 is MXFP4, where each 32 weights of an expert
+	// share an 8-bit scale (OCP Microscaling Formats, 2023), as in gpt-oss; other widths have no scales.
 	ExpertBits int `toml:"expert_bits,optional"`
-	// AttentionBits is of the matrices of QKV generation and projection: 16, 8 or 4, or 0 for weight_bits. Checkpoints of
-	// fbgemm_fp8 keep them in 16.
+	// AttentionBits is the width of the matrices of QKV generation and projection: 16, 8 or 4, or 0 for weight_bits. fbgemm_fp8 checkpoints
+	// keep 16.
 	AttentionBits int `toml:"attention_bits,optional"`
-	// KeptAttention is the share, 0 to 1, of the weights of QKV generation and projection, over all layers, that have element_bits
-	// whatever attention_bits and weight_bits say: quantised checkpoints keep some layers.
+	// KeptAttention is the share, 0 to 1, of the weights of QKV generation and projection that keep element_bits, whatever attention_bits
+	// and weight_bits are: quantised checkpoints leave some layers as they are.
 	KeptAttention float64 `toml:"kept_attention,optional"`
-	// KeptNetwork is the share of the weights of feed-forward networks, experts among them, that have element_bits, as above.
+	// KeptNetwork is the same share for the weights of feed-forward networks, including experts.
 	KeptNetwork float64 `toml:"kept_network,optional"`
-	// WeightBlock is how many weights of fewer than 16 bits share a byte of scales and zeros: 16 in NVFP4; 64 of a group of 128 with
-	// a scale of 16 bits, 51 with a zero of 4 bits besides; 4,096 of FP8 with a scale of 32 bits for 128 × 128; 0: they take no room, as
-	// scales of rows and tensors. A GPU's fit may have kernels for each of these types.
+	// WeightBlock is the number of weights below 16 bits that share a byte of scales and zeros. 16 is NVFP4; 64 is groups of 128 with a
+	// 16-bit scale; 51 adds a 4-bit zero; 4,096 is FP8 with a 32-bit scale for 128 × 128 weights. 0: scales take no room, as for rows and
+	// tensors. A GPU's fit may have kernels for each of these types.
 	WeightBlock int `toml:"weight_block,optional"`
-	// ExpertTileHidden and ExpertTileFFN are what a server's kernels round the two sides of MXFP4 experts up to when it loads them,
-	// ffn_hidden on each GPU: elements, 0 for none. Memory and time count the padded matrices. vLLM's Marlin kernels have 256 and 128, those of
-	// FlashInfer and TensorRT-LLM 256 and 256, of FlashInfer and CUTLASS 128 and 128, of Triton 0 and 64 (vLLM, mxfp4.py at 007d500).
+	// ExpertTileHidden and ExpertTileFFN are the multiples, in elements, to which a server pads the two sides of MXFP4 experts when it
+	// loads them; the second is for ffn_hidden on each GPU. 0: no padding. Memory and time count the padded matrices. vLLM's Marlin kernels
+	// have 256 and 128, FlashInfer with TensorRT-LLM 256 and 256, FlashInfer with CUTLASS 128 and 128, Triton 0 and 64 (vLLM, mxfp4.py at
+	// 007d500).
 	ExpertTileHidden int `toml:"expert_tile_hidden,optional"`
 	ExpertTileFFN    int `toml:"expert_tile_ffn,optional"`
-	// ExpertScaleCopies is how many copies of the scales of MXFP4 experts a server keeps beside the one that its kernels read: memory and no
-	// time. vLLM's Triton kernels have a copy in an order of their own, and what was loaded stays: 1.
+	// ExpertScaleCopies is the number of unused copies of the MXFP4 experts' scales that a server keeps: they take memory and no time.
+	// vLLM's Triton kernels reorder the scales and keep the loaded ones: 1.
 	ExpertScaleCopies int `toml:"expert_scale_copies,optional"`
-	// ActivationBits is of what goes into the layers' products: 16 or 8, or 0 for element_bits.
-	// They run at the rate of the wider of this and weight_bits.
+	// ActivationBits is the width of the inputs of the layers' products: 16 or 8, or 0 for element_bits. Products run at the rate of the
+	// wider of this and weight_bits.
 	ActivationBits int `toml:"activation_bits,optional"`
 }
 
@@ -64,37 +63,37 @@ const (
 	FP16 KVFormat = "fp16"
 	BF16 KVFormat = "bf16"
 	FP8  KVFormat = "fp8" // E4M3
-	// FP8Latent is FP8 with scales of blocks, and rotated keys of 16 bits.
+	// FP8Latent is FP8 with a scale for each block, and rotated keys of 16 bits.
 	FP8Latent KVFormat = "fp8_ds_mla"
 	INT8      KVFormat = "int8"
 	INT4      KVFormat = "int4"
 )
 
-// KVFormats returns the names of the formats of keys and values of heads, without that of latents.
+// KVFormats returns the names of the formats for heads, without FP8Latent.
 func KVFormats() []string {
 	return []string{string(FP16), string(BF16), string(FP8), string(INT8), string(INT4)}
 }
 
-// bits returns those of an element, 0 for none.
+// bits returns the bits of an element, 0 for no format.
 func (f KVFormat) bits() int {
 	return map[KVFormat]int{FP16: 16, BF16: 16, FP8: 8, FP8Latent: 8, INT8: 8, INT4: 4}[f]
 }
 
-// KVScales says what scales keys and values have.
+// KVScales is the granularity of the scales of keys and values.
 type KVScales string
 
 // The kinds of scales.
 const (
-	TokenScales  KVScales = "token"  // of 16 bits each, a scale and a zero of each key and each value: 4 B (QServe, LServe)
-	TensorScales KVScales = "tensor" // known before: no room
-	// ChannelScales are of each element of keys, for KeyGroup tokens: as many bytes as those of tokens have at 128 elements.
+	TokenScales  KVScales = "token"  // 16 bits each, a scale and a zero of each key and each value: 4 B (QServe, LServe)
+	TensorScales KVScales = "tensor" // fixed in advance: no room
+	// ChannelScales are for each element of keys over KeyGroup tokens. With 128 elements they take as many bytes as TokenScales.
 	ChannelScales KVScales = "channel"
 )
 
-// KeyGroup is the tokens of a group of ChannelScales.
+// KeyGroup is the number of tokens in a group of ChannelScales.
 const KeyGroup = 128
 
-// check has the rules of widths, for a model whose other elements have elementBits.
+// check has the rules of widths, for a model whose other elements have elementBits bits.
 func (w *Widths) check(c *input.Check, elementBits int) {
 	input.OneOf(c, "kv_scales", cmp.Or(w.KVScales, TokenScales), TokenScales, TensorScales, ChannelScales)
 	if w.KVFormat != "" {
@@ -122,17 +121,17 @@ func (w *Widths) check(c *input.Check, elementBits int) {
 // KVElementBits returns the bits of an element of a stored key or value.
 func (m *Model) KVElementBits() int { return cmp.Or(m.StoredBits(), m.ElementBits) }
 
-// StoredBits returns the bits of an element of a stored key or value, 0 where they are a model's other ones.
+// StoredBits returns the bits of an element of a stored key or value, or 0 if they have the model's ElementBits.
 func (w *Widths) StoredBits() int { return cmp.Or(w.KVFormat.bits(), w.KVBits) }
 
-// KVFloat says that 8 bits of keys and values are FP8.
+// KVFloat reports whether 8-bit keys and values are FP8.
 func (w *Widths) KVFloat() bool { return w.KVFormat == FP8 || w.KVFormat == FP8Latent }
 
-// latentBlock is how many elements of a latent share a scale in FP8Latent.
+// latentBlock is the number of a latent's elements that share a scale in FP8Latent.
 const latentBlock = 128
 
-// KVScaleBytes returns the bytes of scale and zero of one token's key in a KV head, as many as of
-// its value; with FP8Latent those of a latent's scales, and a second byte for each element of the rotated key.
+// KVScaleBytes returns the bytes of scale and zero of one token's key in a KV head; the value has as many. With FP8Latent it is a latent's
+// scales, plus the second byte of each element of the rotated key.
 func (m *Model) KVScaleBytes() int {
 	if m.KVFormat == FP8Latent {
 		return 4*((m.LatentDim+latentBlock-1)/latentBlock) + m.RopeDim()
@@ -143,7 +142,7 @@ func (m *Model) KVScaleBytes() int {
 	return 4
 }
 
-// KeyGroup returns the tokens that share scales of each element of keys, 0 where none do.
+// KeyGroup returns the number of tokens that share scales of each element of keys, or 0 if none do.
 func (m *Model) KeyGroup() int {
 	if m.KVScales != ChannelScales || m.KVScaleBytes() == 0 {
 		return 0
@@ -151,14 +150,13 @@ func (m *Model) KeyGroup() int {
 	return KeyGroup
 }
 
-// ProductBits returns the bits of an element of what goes into the layers' products and of
-// their weights.
+// ProductBits returns the bits of an element of the inputs and of the weights of the layers' products.
 func (m *Model) ProductBits() (activations, weights int) {
 	return cmp.Or(m.ActivationBits, m.ElementBits), cmp.Or(m.WeightBits, m.ElementBits)
 }
 
-// AttentionProductBits is ProductBits of QKV generation and projection, and how many weights share a byte of scales: 0 where none do.
-// What goes into matrices of 16 bits has as many.
+// AttentionProductBits is ProductBits for QKV generation and projection, with the number of weights that share a byte of scales, 0 for no
+// scales. Inputs of 16-bit matrices have 16 bits.
 func (m *Model) AttentionProductBits() (activations, weights, block int) {
 	activations, weights = m.ProductBits()
 	if m.AttentionBits > 0 {
@@ -168,13 +166,13 @@ func (m *Model) AttentionProductBits() (activations, weights, block int) {
 	return activations, weights, m.scaleBlock(weights)
 }
 
-// DenseProductBits is AttentionProductBits of dense networks and shared experts.
+// DenseProductBits is AttentionProductBits for dense networks and shared experts.
 func (m *Model) DenseProductBits() (activations, weights, block int) {
 	activations, weights = m.ProductBits()
 	return activations, weights, m.scaleBlock(weights)
 }
 
-// scaleBlock returns how many weights of that many bits share a byte of scales.
+// scaleBlock returns the number of weights of that width that share a byte of scales.
 func (m *Model) scaleBlock(bits int) int {
 	if bits >= 16 {
 		return 0
@@ -188,8 +186,8 @@ func (m *Model) attentionBytes(n int64) units.Bytes {
 	return m.mixedBytes(n, bits, block, m.KeptAttention)
 }
 
-// mixedBytes returns the bytes of n weights of which a share has element_bits, the others so many bits, block of which share a byte
-// of scales.
+// mixedBytes returns the bytes of n weights. A share of them has element_bits; the others have bits bits, and block of them share a byte of
+// scales.
 func (m *Model) mixedBytes(n int64, bits, block int, share float64) units.Bytes {
 	kept := int64(math.Round(share * float64(n)))
 	return scaledBytes(n-kept, bits, block) + m.elementBytes(kept)
@@ -201,7 +199,7 @@ func (m *Model) weightBytes(n int64) units.Bytes {
 	return units.Bytes((n*int64(bits) + 7) / 8)
 }
 
-// WeightWidths says how narrow the matrices of the layers are, and which weights have element_bits in spite of that; "" where all have.
+// WeightWidths describes the widths of the layers' matrices, and which weights keep element_bits; "" if all have element_bits.
 func (m *Model) WeightWidths() string {
 	_, attention, _ := m.AttentionProductBits()
 	network, _ := m.ExpertBitsOf()
@@ -236,12 +234,12 @@ func (m *Model) WeightWidths() string {
 	return fmt.Sprintf("%s; in %d bits: %s", narrow, m.ElementBits, wide)
 }
 
-// NetworkMean returns the mean bits of a weight of the feed-forward networks of which those that are not kept have so many.
+// NetworkMean returns the mean bits of a weight of the feed-forward networks, when weights that are not kept have the given bits.
 func (m *Model) NetworkMean(bits float64) float64 {
 	return float64((1-m.KeptNetwork)*bits) + float64(m.KeptNetwork*float64(m.ElementBits))
 }
 
-// ExpertBitsOf returns the bits of an expert's weight, and how many weights share a scale of 8 bits: 0 where none do.
+// ExpertBitsOf returns the bits of an expert's weight, and the number of weights that share an 8-bit scale, 0 for no scales.
 func (m *Model) ExpertBitsOf() (bits, block int) {
 	_, bits = m.ProductBits()
 	if m.Experts > 0 {
@@ -258,7 +256,7 @@ const (
 	mostTile = 4096 // elements; kernels have 64 to 256
 )
 
-// TileDefaults are the tiles of a server that none are given for.
+// TileDefaults are a server's default tiles.
 const TileDefaults = `
 [model]
 expert_tile_hidden = 0 # none: experts as the checkpoint has them; memory and time of experts of 4 bits
@@ -266,8 +264,8 @@ expert_tile_ffn = 0    # none, as above; memory and time of experts of 4 bits
 expert_scale_copies = 0 # none beside those that kernels read; memory of experts of 4 bits
 `
 
-// LoadedExpert returns the sides of an expert's matrices on one GPU as they are loaded: hidden and its share of ffn_hidden,
-// those of MXFP4 rounded up to the tiles.
+// LoadedExpert returns the sides of an expert's matrices as loaded on one GPU: hidden, and its share of ffn_hidden. Sides of MXFP4 experts
+// are rounded up to the tiles.
 func (m *Model) LoadedExpert() (hidden, ffn int) {
 	hidden, ffn = m.Hidden, (m.FFNHidden+m.expertShards()-1)/m.expertShards()
 	if _, block := m.ExpertBitsOf(); block > 0 {
@@ -276,13 +274,13 @@ func (m *Model) LoadedExpert() (hidden, ffn int) {
 	return hidden, ffn
 }
 
-// padded says that experts are larger in memory than in the checkpoint.
+// padded reports whether experts are larger in memory than in the checkpoint.
 func (m *Model) padded() bool {
 	_, block := m.ExpertBitsOf()
 	return block > 0 && (m.ExpertTileHidden > 0 || m.ExpertTileFFN > 0)
 }
 
-// spareScales returns the bytes of the scales of a layer's experts that a server keeps and no kernel reads.
+// spareScales returns the bytes of the copies of a layer's expert scales that a server keeps and no kernel reads.
 func (m *Model) spareScales() units.Bytes {
 	_, block := m.ExpertBitsOf()
 	if m.ExpertScaleCopies == 0 || block == 0 || m.Experts == 0 {
@@ -294,7 +292,7 @@ func (m *Model) spareScales() units.Bytes {
 	return units.Bytes(m.ExpertScaleCopies) * units.Bytes((weights-kept)/int64(block))
 }
 
-// roundUp returns the least multiple of tile that is at least n, n itself with a tile of 0.
+// roundUp returns the least multiple of tile that is at least n; n for a tile of 0.
 func roundUp(n, tile int) int {
 	if tile == 0 {
 		return n
@@ -314,7 +312,7 @@ func (m *Model) denseBytes(n int64) units.Bytes {
 	return m.mixedBytes(n, bits, block, m.KeptNetwork)
 }
 
-// scaledBytes returns the bytes of n weights, block of which share a byte of scales.
+// scaledBytes returns the bytes of n weights of the given bits. Each block of weights shares a byte of scales; a block of 0 has none.
 func scaledBytes(n int64, bits, block int) units.Bytes {
 	bytes := units.Bytes((n*int64(bits) + 7) / 8)
 	if block > 0 {

@@ -148,9 +148,9 @@ type Schema struct {
 // Former is a key that was renamed or removed. If both names end with a dot, it is a section with all its keys. The longest
 // matching name counts.
 type Former struct {
-	Name string // the name today, or alternatives ("a or b"); "" for a removed key
-	Now  string // for a removed key, what to do instead, as the end of a sentence: "use policy.quest.page"
-	Use  string // of a removed key, what to do instead, as the end of a sentence: "use policy.quest.page"
+	Name string // in earlier versions: "prices.utilisation", "old_section."
+	Now  string // the name today, or alternatives ("a or b"); "" for a removed key
+	Use  string // for a removed key, what to do instead, as the end of a sentence: "use policy.quest.page"
 }
 
 // String says what became of the key.
