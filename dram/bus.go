@@ -2,27 +2,26 @@ package dram
 
 const maxBuses = 4 // bounds the command buses of a channel
 
-const maxHalves = 16 // bounds the second halves of commands that wait for a step of a bus
+const maxHalves = 16 // bounds the pending second halves of commands on a bus
 
-// CommandBuses is when the command buses of one channel are free. Commands of one bus are
-// taken in the order of their steps. The zero value with a standard is idle.
+// CommandBuses tracks when the command buses of one channel are free. Commands of one bus must be taken in the order of their steps. The
+// zero value with a standard is idle.
 //
-// The second half of a command that has two (ACT-2 of LPDDR5) goes out in the first step that
-// no other command takes, and in its last one before any other.
+// Some commands have a second half (ACT-2 of LPDDR5). It issues in the first step that no other command takes, or in its last allowed step
+// before any other command.
 type CommandBuses struct {
 	Standard *Standard
 	buses    [maxBuses]commandBus
 }
 
-// commandBus is one bus: from free on no command has it, and these halves wait.
+// commandBus is one bus: it is free from step free on, except for pending second halves.
 type commandBus struct {
 	free   int64
-	last   [maxHalves]int64 // the last step of each waiting half, oldest first
+	last   [maxHalves]int64 // the last allowed step of each pending half, oldest first
 	halves int
 }
 
-// passed returns the bus at a step at which no command has been taken, after the halves that
-// the idle steps have served.
+// passed returns the bus at a step, after idle steps up to it have issued pending halves.
 func (b commandBus) passed(step int64) commandBus {
 	served := int(max(0, min(int64(b.halves), step-b.free)))
 	copy(b.last[:], b.last[served:b.halves])
@@ -49,8 +48,7 @@ func (b *CommandBuses) Earliest(c Command, step int64) int64 {
 	return step
 }
 
-// fits reports whether a command may begin at step without a half's missing its last one, that
-// of its own included.
+// fits reports whether a command may begin at step without making a pending half, or its own, miss its last step.
 func (b *commandBus) fits(a *Action, step int64) bool {
 	at := b.passed(step)
 	end := step + int64(a.Steps)
@@ -76,12 +74,11 @@ func (b *CommandBuses) Take(c Command, step int64) {
 	}
 }
 
-// Sequence issues commands one after another, each at the first step at which the rules, its
-// command bus and the data clock let it.
+// Sequence issues commands one after another, each at the first step that the rules, its command bus and the data clock allow.
 type Sequence struct {
 	State *State
 	buses CommandBuses
-	// Issued, if not nil, is told of every command, those that start the data clock included.
+	// Issued, if not nil, is called for every command, including those that start the data clock.
 	Issued func(step int64, c Command, a Address)
 }
 
@@ -90,8 +87,8 @@ func NewSequence(spec *Spec, ranks int) *Sequence {
 	return &Sequence{State: NewState(spec, ranks), buses: CommandBuses{Standard: spec.Rules()}}
 }
 
-// Earliest returns the first step, at or after from, at which c may issue at a. Where the data
-// clock must be started first, it is the step of the command that does so.
+// Earliest returns the first step, at or after from, at which c may issue at a. If the data clock must be started first, it returns the
+// step of the command that starts it.
 func (q *Sequence) Earliest(c Command, a Address, from int64) int64 {
 	return q.buses.Earliest(c, max(from, q.State.Earliest(c, a)))
 }

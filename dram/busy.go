@@ -1,17 +1,17 @@
 package dram
 
-// Part is what of a channel a command keeps busy.
+// Part is a part of a channel that a command keeps busy.
 type Part uint8
 
-// The parts, with what Busy.Index counts.
+// The parts, and what Busy.Index refers to.
 const (
 	OnCommandBus Part = iota // command buses
-	OnDataBus                // ranks: whose burst it is
-	OnBank                   // banks over all ranks: a row is open, or the bank refreshes alone
-	OnRank                   // ranks that refresh
+	OnDataBus                // the rank that transfers
+	OnBank                   // bank, over all ranks: a row is open, or the bank alone refreshes
+	OnRank                   // rank that refreshes
 )
 
-// Busy is the steps for which a command keeps a part busy, from From to before To.
+// Busy is an interval in which a command keeps a part busy, from step From up to, excluding, To.
 type Busy struct {
 	Part     Part
 	Index    int
@@ -20,13 +20,13 @@ type Busy struct {
 	Address  Address
 }
 
-// Occupancy follows the commands of a channel and tells what they keep busy, of each part in the order of time.
+// Occupancy follows the commands of a channel and reports the busy intervals, in order of time for each part.
 type Occupancy struct {
 	Tell    func(Busy)
 	spec    *Spec
 	perRank int             // ranks of a pseudo-channel
-	open    []Busy          // by bank over all ranks; To is 0 while no row is open
-	after   [Commands]int64 // steps from a refresh to its end, or from an access with auto-precharge to that
+	open    []Busy          // by bank, over all ranks; To is 0 while a row is open
+	after   [Commands]int64 // steps from a refresh to its end, or from an access with auto-precharge to the precharge
 }
 
 // NewOccupancy returns an idle channel of ranks ranks.
@@ -47,7 +47,7 @@ func NewOccupancy(s *Spec, ranks int, tell func(Busy)) *Occupancy {
 	return o
 }
 
-// Command takes the next command, of step at.
+// Command records the next command, at step at.
 func (o *Occupancy) Command(at int64, c Command, a Address) {
 	s := o.spec
 	action := s.Rules().Action(c)
@@ -79,7 +79,7 @@ func (o *Occupancy) Command(at int64, c Command, a Address) {
 	}
 }
 
-// Close ends the rows that are open at the end.
+// Close ends the intervals of rows still open at step end.
 func (o *Occupancy) Close(end int64) {
 	for i := range o.open {
 		if row := &o.open[i]; row.To != 0 {

@@ -5,10 +5,9 @@ import "slices"
 // Command is a DRAM command, the processing-in-memory ones included.
 type Command uint8
 
-// The commands of all standards, by JEDEC's names; a standard's table says which it has,
-// and what they do. REF is REFab, PREA is PREab. ACTA, MACA, RDRES and WRBUF are the
-// DIMM-PIM's and move on a rank's private buses; WRGB and what follows it are of units in HBM (package pim/hbm),
-// whose tables also have ACTA and MACA.
+// The commands of all standards, by JEDEC's names. A standard's table says which it has and what they do. REF is REFab, and PREA is PREab.
+// ACTA, MACA, RDRES and WRBUF belong to the DIMM-PIM; their data move on a rank's private buses. WRGB and later commands are for units in
+// HBM (package pim/hbm), whose tables also have ACTA and MACA.
 const (
 	ACT   Command = iota // activate a row of one bank
 	ACTA                 // activate the same row in all banks of a rank at once, breaking tRRD and tFAW
@@ -33,18 +32,18 @@ const (
 	PDX                  // leave power-down
 	SRE                  // enter self-refresh
 	SRX                  // leave self-refresh
-	WRGB                 // write 32 B of a query into the buffers of the units beside an HBM channel's banks
+	WRGB                 // write 32 B of a query into the buffers of the units at an HBM channel's banks
 	MVSB                 // move 32 B of the units' results of one bank group to the softmax unit in the buffer die
-	MVGB                 // move 32 B of probabilities from there into the units' buffers
-	SFM                  // let the softmax unit begin
+	MVGB                 // move 32 B of probabilities from the softmax unit into the units' buffers
+	SFM                  // start the softmax unit
 	ACTsb                // activate the same row in the same bank of every bank group at once, breaking tRRD and tFAW
-	MACsb                // read a column of the same bank of every bank group into the units of these
+	MACsb                // read a column of the same bank of every bank group into these banks' units
 	MAC                  // read a column of one bank into a unit in the buffer die
 
-	Commands = iota // how many there are
+	Commands = iota // their number
 )
 
-// commandNames are as JEDEC's standards and tables write them.
+// commandNames are as in JEDEC's standards and tables.
 var commandNames = [Commands]string{
 	"ACT", "ACTA", "PRE", "PREA", "RD", "RDA", "WR", "WRA", "REF", "MACA", "RDRES", "WRBUF",
 	"REFsb", "REFpb", "PREsb", "RFM", "RFMsb", "RFMpb", "CAS", "PDE", "PDX", "SRE", "SRX", "WRGB", "MVSB", "MVGB", "SFM",
@@ -88,15 +87,14 @@ func (c Command) IsWrite() bool { return c == WR || c == WRA || c == WRBUF }
 // IsColumn reports whether c reads or writes one burst of an open row.
 func (c Command) IsColumn() bool { return c >= RD && c <= WRA }
 
-// AllBank reports whether c concerns a whole rank: its address has bank group and bank -1.
+// AllBank reports whether c acts on a whole rank: its address has bank group and bank -1.
 func (c Command) AllBank() bool {
 	return slices.Contains([]Command{ACTA, PREA, REF, MACA, RDRES, WRBUF, RFM, CAS, PDE, PDX, SRE, SRX}, c)
 }
 
-// Address is what a command concerns. Absent parts are -1: an all-bank command
-// has bank group and bank -1. Bank counts within its bank group; column counts
-// bursts (64 B of a 64-bit rank), not the device's column addresses.
+// Address is the target of a command. Absent parts are -1: an all-bank command has bank group and bank -1. Bank counts within its bank
+// group. Column counts bursts (64 B of a 64-bit rank), not the device's column addresses.
 type Address struct{ Rank, BankGroup, Bank, Row, Column int32 }
 
-// Observe sees a command and the step at which it issues.
+// Observe is called with each command and the step at which it issues.
 type Observe func(step int64, c Command, a Address)

@@ -8,22 +8,21 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// Scope says which later commands a constraint concerns, relative to the command that sets it.
+// Scope says which later commands a constraint applies to, relative to the command that sets it.
 type Scope uint8
 
-// The scopes, innermost first. In tables they are levels: two commands meet at the level of
-// the bank where they have a bank in common, whatever their spans. In the rows of Constraints a
-// command of a rank or more sets and obeys those of SameRank and wider only.
+// The scopes, innermost first. In tables they are levels: a rule of level bank applies to two commands that share a bank, whatever their
+// spans. In the rows of Constraints, a command of a rank or more only sets and obeys scopes from SameRank on.
 const (
 	SameBank Scope = iota
 	SameBankGroup
 	SameRank
 	OtherRank         // the other ranks of the pseudo-channel
-	SamePseudoChannel // all its ranks
+	SamePseudoChannel // all ranks of the pseudo-channel
 	SameChannel       // all ranks of all pseudo-channels
 )
 
-// scopeNames are the levels of rules as tables write them.
+// scopeNames are the levels as tables write them.
 var scopeNames = []string{"bank", "bank group", "rank", "other rank", "pseudo-channel", "channel"}
 
 // String returns the scope in words.
@@ -42,14 +41,13 @@ type Constraint struct {
 	Scope   Scope
 	Command Command
 	Next    Command
-	Clocks  int // steps, from the first of Command to the first of Next
+	Clocks  int // steps, from the first step of Command to the first of Next
 	Window  int
 }
 
-// Constraints returns the rules of s as rows, one for each pair of commands: those of its
-// standard's table, with rules of banks that a command of a whole rank obeys for all of them.
-// Rules that forbid nothing (a distance below one step) are left out. Check has refused a spec
-// that lacks a timing which a rule names.
+// Constraints returns the timing rules of s as rows, one for each pair of commands. They include rules of banks that commands of a whole
+// rank obey for all banks. Rules that forbid nothing (a distance below one step) are left out. Check refuses a spec without a timing that a
+// rule names.
 func (s *Spec) Constraints() []Constraint {
 	var rows []Constraint
 	table, scope := s.table(), s.scope()
@@ -67,8 +65,7 @@ func (s *Spec) Constraints() []Constraint {
 	return rows
 }
 
-// distance returns the steps between the beginnings of two commands that a rule of that many
-// clocks asks for.
+// distance returns the steps between the beginnings of two commands that a rule of the given clocks requires.
 func (s *Standard) distance(from, next Command, clocks int) int {
 	steps := clocks * s.StepsPerClock
 	if s.fromLast {
@@ -77,8 +74,8 @@ func (s *Standard) distance(from, next Command, clocks int) int {
 	return steps
 }
 
-// lift returns the scope at which two commands meet whose rule is at level: all banks of a
-// rank have a bank in common with any.
+// lift returns the scope of a rule for two commands. A command of a whole rank shares a bank with every other command of the rank, so the
+// rule's level rises to the rank.
 func (s *Standard) lift(level Scope, from, next Command) Scope {
 	if level > SameRank {
 		return level
@@ -139,7 +136,7 @@ func (s *Spec) checkRules() error {
 	return nil
 }
 
-// TimingNames returns the names of all timings of the table that are no keys of Spec.
+// TimingNames returns the names of all timings in the table that are not keys of Spec.
 func (s *Standard) TimingNames() []string {
 	var names []string
 	for _, t := range s.Timings {

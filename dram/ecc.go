@@ -5,14 +5,15 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// Where the check bits of a rank are, by the configuration key ecc. All correct a bit and find two in what they cover.
+// Positions of a rank's check bits, values of the configuration key ecc. All correct single-bit and detect double-bit errors in the covered
+// data.
 const (
 	NoECC = "none"
-	// SideBandECC has them in chips beside the data's, an eighth of the bus's width in whole chips (DIMMs of 72 bits, of 40 in DDR5):
-	// capacity and bandwidth stay, every command costs the energy of more chips.
+	// SideBandECC puts check bits in additional chips, an eighth of the bus's width rounded up to whole chips (DIMMs of 72 bits, of 40 in
+	// DDR5). Capacity and bandwidth are unchanged, and every command costs the energy of more chips.
 	SideBandECC = "side-band"
-	// InlineECC has them in the last eighth of each row, InlineECC16 in the last sixteenth: capacity is lost, and accesses take
-	// bursts of check bits besides.
+	// InlineECC puts check bits in the last eighth of each row, InlineECC16 in the last sixteenth. This takes capacity, and accesses need
+	// additional bursts of check bits.
 	InlineECC   = "inline"
 	InlineECC16 = "inline-16"
 )
@@ -23,7 +24,7 @@ func (s *Spec) checkECC(c *input.Check) {
 	c.That(s.RowBursts() >= s.CheckCovers(), "ecc", s.ECC, "another: a row of %d bursts has no room for a burst of check bits to every %d", s.RowBursts(), s.CheckCovers())
 }
 
-// Devices returns the chips of a rank with those for check bits.
+// Devices returns the chips of a rank, including those for check bits.
 func (s *Spec) Devices() int {
 	if s.ECC != SideBandECC {
 		return s.Chips()
@@ -31,7 +32,7 @@ func (s *Spec) Devices() int {
 	return s.Chips() + (s.BusWidth/8+s.DeviceWidth-1)/s.DeviceWidth
 }
 
-// CheckCovers returns how many bursts of data have their check bits in one burst of the same row, 0 without in-line ECC.
+// CheckCovers returns the number of data bursts whose check bits share one burst of the same row, 0 without in-line ECC.
 func (s *Spec) CheckCovers() int {
 	switch s.ECC {
 	case InlineECC:
@@ -42,7 +43,7 @@ func (s *Spec) CheckCovers() int {
 	return 0
 }
 
-// DataBursts returns the bursts of a row that hold data: those from there on hold the check bits of in-line ECC.
+// DataBursts returns the number of a row's bursts that hold data. The rest hold the check bits of in-line ECC.
 func (s *Spec) DataBursts() int {
 	if n := s.CheckCovers(); n > 0 {
 		return s.RowBursts() - s.RowBursts()/n
@@ -50,7 +51,7 @@ func (s *Spec) DataBursts() int {
 	return s.RowBursts()
 }
 
-// Usable returns what is left for data of a capacity.
+// Usable returns the part of a capacity that holds data.
 func (s *Spec) Usable(capacity units.Bytes) units.Bytes {
 	return capacity / units.Bytes(max(1, s.RowBursts())) * units.Bytes(s.DataBursts())
 }

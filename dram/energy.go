@@ -2,11 +2,11 @@ package dram
 
 import "math/bits"
 
-// Energy is what ranks drew, in joules.
+// Energy is the energy that ranks drew, in joules.
 type Energy struct {
 	ActivateJoules   float64 // ACT and the PRE that follows it
 	ReadJoules       float64 // read bursts, without the bus's termination
-	UnitReadJoules   float64 // what banks read for units beside them, as read bursts: an upper bound, see UnitReads
+	UnitReadJoules   float64 // banks' reads for their processing units, as read bursts: an upper bound, see UnitReads
 	WriteJoules      float64 // write bursts, without the bus's termination
 	RefreshJoules    float64 // refreshes and refresh management
 	BackgroundJoules float64 // standby, power-down and self-refresh, see Standby
@@ -22,7 +22,7 @@ func (e Energy) Times(n float64) Energy {
 	return Energy{n * e.ActivateJoules, n * e.ReadJoules, n * e.UnitReadJoules, n * e.WriteJoules, n * e.RefreshJoules, n * e.BackgroundJoules}
 }
 
-// UnitReads returns the energy where a bank's read for its unit takes a share of one that goes on to the pins.
+// UnitReads returns the energy when a bank's read for its unit takes only a share of a read to the pins.
 func (e Energy) UnitReads(share float64) Energy {
 	e.UnitReadJoules = float64(e.UnitReadJoules * share)
 	return e
@@ -34,16 +34,15 @@ func (e Energy) Plus(o Energy) Energy {
 		e.RefreshJoules + o.RefreshJoules, e.BackgroundJoules + o.BackgroundJoules}
 }
 
-// EnergyMeter counts the energy of commands, by the method of Micron's TN-40-07,
-// "Calculating Memory Power for DDR4 SDRAM": each command costs its current
-// above the standby that lasts meanwhile, times VDD and its duration; standby, power-down or
-// self-refresh is added for the whole time. All dies of a rank count. What open banks add to standby is DRAMPower's
-// (see PowerSpec.BankShare). The word-line supply VPP (about 7.5 mW a chip) is not modelled, nor the termination of the
-// data bus, which the board decides. Without currents all energy is 0: see PowerSpec.Known.
+// EnergyMeter counts the energy of commands with the method of Micron's TN-40-07, "Calculating Memory Power for DDR4 SDRAM". Each command
+// costs its current above standby, times VDD and its duration. Standby, power-down or self-refresh is added for the whole time. All dies of
+// a rank count. The additional standby current of open banks follows DRAMPower (see PowerSpec.BankShare). The word-line supply VPP (about
+// 7.5 mW a chip) is not modelled, nor the termination of the data bus, which depends on the board. Without currents all energy is 0: see
+// PowerSpec.Known.
 //
-// Commands of several banks count their banks: ACTA as one ACT a bank and MACA, apart from other reads, as one
-// read burst a bank: an upper bound since its data does not reach the pins (Energy.UnitReads).
-// RDRES and WRBUF move bursts on the rank's bus. They count as RD and WR.
+// Commands of several banks count each bank: ACTA as one ACT a bank, and MACA, counted separately, as one read burst a bank. That is an
+// upper bound, since its data does not reach the pins (Energy.UnitReads). RDRES and WRBUF move bursts on the rank's bus, and count as RD
+// and WR.
 type EnergyMeter struct {
 	spec      *Spec
 	table     *Standard
@@ -52,16 +51,16 @@ type EnergyMeter struct {
 	ranks     []rankStandby
 	perPseudo int     // ranks of a pseudo-channel
 	opened    []int64 // clock of the last ACT of each bank, over all ranks
-	closed    []int64 // clock at which each bank last closed, which for an auto-precharge lies ahead
+	closed    []int64 // clock at which each bank last closed; in the future for an auto-precharge
 }
 
 // rankStandby tracks how long a rank has had rows open.
 type rankStandby struct {
 	open   uint64 // banks with an open row
-	since  int64  // clock from which on they are not in active
+	since  int64  // clock from which the open time is not yet in active
 	until  int64  // clock at which the last auto-precharge begins
-	active int64  // clocks with a row open before since
-	banks  int64  // sum over the banks of the clocks for which a row was open in each, until it closed
+	active int64  // clocks before since with a row open
+	banks  int64  // sum over the banks of the clocks with a row open, up to their closing
 	low    lowPower
 }
 
@@ -73,10 +72,10 @@ func NewEnergyMeter(spec *Spec, ranks int) *EnergyMeter {
 	return m
 }
 
-// Add counts n commands that leave the open banks as they are.
+// Add counts n commands that do not open or close banks.
 func (m *EnergyMeter) Add(cmd Command, n int64) { m.counts[cmd] += n }
 
-// Record counts one command. Commands of a rank come in the order of their clocks.
+// Record counts one command. Commands of a rank must come in the order of their clocks.
 func (m *EnergyMeter) Record(cmd Command, a Address, clock int64) {
 	m.counts[cmd&(Slots-1)]++
 	action := &m.table.commands[cmd]
@@ -113,11 +112,11 @@ func (m *EnergyMeter) banks(span Span, a Address) uint64 {
 	return banks
 }
 
-// open notes when banks opened: their currents count from there until they close.
+// open records the opening of banks, whose current counts until they close.
 func (m *EnergyMeter) open(rank int, banks uint64, clock int64) {
 	r := &m.ranks[rank]
 	if r.open == 0 {
-		r.since = max(clock, r.until) // auto-precharges under way count already
+		r.since = max(clock, r.until) // time until the last auto-precharge is counted already
 	}
 	r.open |= banks
 	opened := m.opened[rank*m.spec.Banks():]
@@ -126,8 +125,7 @@ func (m *EnergyMeter) open(rank int, banks uint64, clock int64) {
 	}
 }
 
-// autoPrecharge closes a's bank: the device begins the precharge when an explicit one could,
-// and not before tRAS is over.
+// autoPrecharge closes a's bank. The device begins the precharge as early as an explicit one could, but not before tRAS has passed.
 func (m *EnergyMeter) autoPrecharge(cmd Command, a Address, clock int64) {
 	clock += m.recovery[cmd&(Slots-1)]
 	bank := m.banks(OneBank, a)
@@ -135,7 +133,7 @@ func (m *EnergyMeter) autoPrecharge(cmd Command, a Address, clock int64) {
 	m.close(int(a.Rank), bank, max(clock, opened+m.spec.BusSteps(m.spec.TRAS)))
 }
 
-// close takes banks out at the given clock, which for an auto-precharge lies ahead of the commands.
+// close closes banks at the given clock, which may be in the future for an auto-precharge.
 func (m *EnergyMeter) close(rank int, banks uint64, clock int64) {
 	r := &m.ranks[rank]
 	if banks &= r.open; banks == 0 {
@@ -154,7 +152,7 @@ func (m *EnergyMeter) close(rank int, banks uint64, clock int64) {
 	}
 }
 
-// Energy returns the energy of all commands until now and of standby until clock end.
+// Energy returns the energy of all commands so far, and of standby until clock end.
 func (m *EnergyMeter) Energy(end int64) Energy {
 	s, p := m.spec, &m.spec.Power
 	unit := s.joules()
@@ -174,7 +172,7 @@ func (m *EnergyMeter) Energy(end int64) Energy {
 			unitReads += n * m.concerned(a.Span)
 		case cmd.IsWrite():
 			writes += n
-		case m.table.refreshes(cmd): // each bank costs the same, however few refresh at once
+		case m.table.refreshes(cmd): // each bank costs the same, however few refresh together
 			refreshes += float64(float64(n) * (float64(m.concerned(a.Span)) / float64(s.Banks())))
 		}
 	}
@@ -183,7 +181,7 @@ func (m *EnergyMeter) Energy(end int64) Energy {
 		ReadJoules:     read * float64(reads),
 		UnitReadJoules: read * float64(unitReads),
 		WriteJoules:    write * float64(writes),
-		// A rank is precharged while it refreshes: its standby is IDD2N. All dies of a stack refresh.
+		// A refreshing rank is precharged, so its standby is IDD2N. All dies of a stack refresh.
 		RefreshJoules: unit * (p.IDD5B - p.IDD2N) * float64(s.TRFC) * refreshes * float64(s.Stack()),
 	}
 	for i := range m.ranks {
@@ -194,15 +192,15 @@ func (m *EnergyMeter) Energy(end int64) Energy {
 	return e
 }
 
-// activation returns what ACT and the PRE that follows it take beyond standby with the bank open, in mA of a chip times
-// clocks: IDD0 is that of one bank opened every tRC.
+// activation returns the charge of ACT and the following PRE beyond standby with the bank open, in mA of a chip times clocks. IDD0 is the
+// current of one bank opened every tRC.
 func (s *Spec) activation() float64 {
 	p := &s.Power
 	closed := float64(p.IDD2N * float64(s.TRC-s.TRAS))
 	return float64(p.IDD0*float64(s.TRC)) - float64(p.open(1, s.Banks())*float64(s.TRAS)) - closed
 }
 
-// concerned returns the banks that a command of that span concerns.
+// concerned returns the number of banks in a span.
 func (m *EnergyMeter) concerned(span Span) int64 {
 	switch span {
 	case OneBank:

@@ -10,14 +10,14 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// An expression of a standard's table gives clocks or a plain number: numbers, times with a
-// unit (7.5ns), names of timings, + - * /, parentheses, and the functions
+// An expression of a standard's table gives clocks or a plain number: numbers, times with a unit (7.5ns), names of timings, + - * /,
+// parentheses, and the functions
 //
 //	max(4, 7.5ns)   the largest
 //	min(a, b)       the smallest
 //	floor(3.9us)    a time in whole clocks, rounded down: for intervals, which are maxima
 //
-// Where a time meets a number it becomes clocks, rounded up as the standard rounds.
+// When a time is combined with a number, it becomes clocks, rounded up as the standard rounds.
 type expression func(*scope) quantity
 
 // quantity is a number, or a time in ps.
@@ -26,7 +26,7 @@ type quantity struct {
 	time bool
 }
 
-// scope is what an expression is evaluated in.
+// scope is the context in which an expression is evaluated.
 type scope struct {
 	tck    units.Duration
 	round  rounding
@@ -52,12 +52,11 @@ func (s *scope) fail(format string, args ...any) {
 	}
 }
 
-// rounding gives the clocks of tck ps that a minimum time of ps takes.
+// rounding returns the clocks, of tck ps each, in a minimum time of ps picoseconds.
 type rounding func(ps, tck float64) float64
 
-// roundings are those that a table may ask for. "jedec" is that of JESD79-4C, "Rounding
-// Algorithms": it forgives 2.6% of a clock, as tCK itself is written rounded. "jedec5" is that of
-// JESD79-5, "Rounding Definitions and Algorithms", which takes 0.3% off the time.
+// roundings are the rounding rules of tables. "jedec" is JESD79-4C's "Rounding Algorithms": it forgives 2.6% of a clock, since tCK itself
+// is rounded. "jedec5" is JESD79-5's "Rounding Definitions and Algorithms", which subtracts 0.3% from the time.
 var roundings = map[string]rounding{
 	"up":     func(ps, tck float64) float64 { return math.Ceil(ps / tck) },
 	"jedec5": func(ps, tck float64) float64 { return math.Floor((math.Floor(ps*997/tck) + 1000) / 1000) },
@@ -72,7 +71,7 @@ type parser struct {
 	names []string
 }
 
-// parseExpression returns what computes text, and the names in it.
+// parseExpression returns the compiled expression, and the names in it.
 func parseExpression(text string) (expression, []string, error) {
 	p := &parser{text: text}
 	e := p.sum(0)
@@ -82,7 +81,7 @@ func parseExpression(text string) (expression, []string, error) {
 	return e, p.names, p.err
 }
 
-// fail keeps the first error and moves to the text's end, so that parsing stops.
+// fail keeps the first error and moves to the end of the text, which stops parsing.
 func (p *parser) fail(expected string) {
 	if p.err == nil {
 		p.err = fmt.Errorf("column %d of %q: want %s", p.at+1, p.text, expected)
@@ -90,7 +89,7 @@ func (p *parser) fail(expected string) {
 	p.at = len(p.text)
 }
 
-// peek returns the next byte that is no space, 0 at the end.
+// peek returns the next byte that is not a space, 0 at the end.
 func (p *parser) peek() byte {
 	for p.at < len(p.text) && p.text[p.at] == ' ' {
 		p.at++
@@ -110,7 +109,7 @@ func (p *parser) take(c byte) bool {
 	return true
 }
 
-// operators have their meaning by precedence: sums of products of factors.
+// operators are grouped by precedence, lowest first: sums of products of factors.
 var operators = [...]map[byte]func(s *scope, a, b float64) float64{
 	{'+': func(_ *scope, a, b float64) float64 { return a + b }, '-': func(_ *scope, a, b float64) float64 { return a - b }},
 	{'*': func(_ *scope, a, b float64) float64 { return a * b }, '/': (*scope).quotient},
@@ -124,7 +123,7 @@ func (s *scope) quotient(a, b float64) float64 {
 	return a / b
 }
 
-// sum reads operands between operators of a level. Times become clocks first.
+// sum reads the operands between operators of one precedence level. It converts times to clocks first.
 func (p *parser) sum(level int) expression {
 	if level == len(operators) {
 		return p.factor()
@@ -175,7 +174,7 @@ func isNameByte(c byte) bool {
 	return c == '_' || c == '.' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
 
-// word returns the longest run of bytes of names.
+// word returns the longest prefix that can be a name.
 func (p *parser) word() string {
 	from := p.at
 	for p.at < len(p.text) && isNameByte(p.text[p.at]) {

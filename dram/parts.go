@@ -16,8 +16,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// valueRow gives one key of a Spec, or a timing of the standard alone, a value in the parts
-// whose names have all the words of when. Of several rows the last one counts.
+// valueRow sets a key of a Spec, or a timing of the standard alone, in all parts whose names have all the words in when. The last matching
+// row counts.
 type valueRow struct {
 	when         []string
 	key          string
@@ -26,7 +26,7 @@ type valueRow struct {
 	place        error // of the row, for errors
 }
 
-// row returns the row that gives key its value in the part of that name, nil where none does.
+// row returns the row that sets key in the named part, or nil.
 func (s *Standard) row(part, key string) *valueRow {
 	words := strings.Split(strings.ToLower(part), "-")
 	for i := len(s.values) - 1; i >= 0; i-- {
@@ -38,8 +38,8 @@ func (s *Standard) row(part, key string) *valueRow {
 	return nil
 }
 
-// Source returns what gives a key its value in a part: the line of the standard's own table, 0 for a row of its base, and the
-// source that the row names.
+// Source returns the origin of a key's value in a part: the line in the standard's own table, 0 for a row of its base, and the source that
+// the row names.
 func (s *Standard) Source(part, key string) (line int, source string) {
 	row := s.row(part, key)
 	if row == nil {
@@ -51,17 +51,17 @@ func (s *Standard) Source(part, key string) (line int, source string) {
 	return line, row.source
 }
 
-// Obey has s obey a standard that does not ship, while Standard is its name.
+// Obey makes s follow a user's standard instead of a shipped one, as long as s.Standard is its name.
 func (s *Spec) Obey(own *Standard) { s.standard = own }
 
 // composer fills the keys of a Spec from a table's rows.
 type composer struct {
 	spec   *Spec
 	keys   *schema.Schema
-	values map[string]bool // keys that have their value; false while it is being found
+	values map[string]bool // keys that are set; false while the value is being computed
 }
 
-// compose returns the part of that name. The name is one of PartNames.
+// compose returns the named part; the name must be one of PartNames.
 func (s *Standard) compose(name string) (*Spec, error) {
 	c := &composer{&Spec{Name: name, Standard: s.Name, ECC: NoECC, standard: s}, schema.Of[Spec](), map[string]bool{}}
 	for _, k := range c.keys.Keys {
@@ -74,8 +74,7 @@ func (s *Standard) compose(name string) (*Spec, error) {
 	return c.spec, nil
 }
 
-// set evaluates a row and gives its key the value, and before it those that it names. The error
-// has the place of the row that is at fault.
+// set evaluates a row, after the rows that it depends on, and sets its key. The error has the place of the faulty row.
 func (c *composer) set(row *valueRow, key *schema.Key) error {
 	err := c.evaluate(row, key)
 	if bad := new(input.Error); err == nil || errors.As(err, &bad) {
@@ -84,8 +83,7 @@ func (c *composer) set(row *valueRow, key *schema.Key) error {
 	return input.Edit(row.place, func(e *input.Error) { e.Err = err })
 }
 
-// evaluate computes the value of a row. Values that its expression names are set first; a value that depends on
-// itself is an error.
+// evaluate computes the value of a row. It first sets the values that the row's expression names; a cycle is an error.
 func (c *composer) evaluate(row *valueRow, key *schema.Key) error {
 	if done, begun := c.values[row.key]; begun {
 		if !done {
@@ -138,7 +136,7 @@ func (c *composer) evaluate(row *valueRow, key *schema.Key) error {
 	return nil
 }
 
-// whole returns a quantity that must be a whole number of clocks.
+// whole converts a quantity that must be a whole number of clocks.
 func (s *scope) whole(text string, q quantity) (int64, error) {
 	n := s.clocks(q)
 	if s.err != nil {
@@ -150,11 +148,10 @@ func (s *scope) whole(text string, q quantity) (int64, error) {
 	return int64(n), nil
 }
 
-// Timings are timings that a part has besides those that are keys of Spec, where they
-// differ from its standard's table: "tPPD 2, tRREFD 8".
+// Timings are timings of a part that are not keys of Spec and differ from its standard's table: "tPPD 2, tRREFD 8".
 type Timings string
 
-// values returns clocks by name. Check has refused any other text.
+// values returns clocks by name. Check refuses invalid text.
 func (t Timings) values() (map[string]int, error) {
 	values := map[string]int{}
 	for one := range strings.SplitSeq(string(t), ",") {
@@ -186,7 +183,7 @@ func (t Timings) with(name string, clocks int) Timings {
 	return Timings(strings.Join(list, ", "))
 }
 
-// table returns the standard of s, nil for a name that no table has: Check refuses it.
+// table returns the standard of s, or nil for an unknown name, which Check refuses.
 func (s *Spec) table() *Standard {
 	name := cmp.Or(s.Standard, DefaultStandard)
 	if s.standard != nil && s.standard.Name == name {
@@ -198,7 +195,7 @@ func (s *Spec) table() *Standard {
 	return nil
 }
 
-// scope returns the scope for expressions of s, which finds each timing once.
+// scope returns the scope for expressions of s; it evaluates each timing once.
 func (s *Spec) scope() *scope {
 	known := map[string]float64{}
 	return &scope{tck: s.TCK, round: s.table().round, lookup: func(name string) (float64, bool) {
@@ -212,15 +209,14 @@ func (s *Spec) scope() *scope {
 	}}
 }
 
-// Timing returns a timing of s in clocks, by its name in the standard's table, false for a
-// name that the table has not.
+// Timing returns a timing of s in clocks, by its name in the standard's table, and false for an unknown name.
 func (s *Spec) Timing(name string) (clocks int, ok bool) {
 	v, ok := s.timing(name)
 	return int(v), ok
 }
 
-// timing returns the value of a name in an expression: of a key of s, of a timing that only this standard
-// has, or of a row that the standard's table has for the part.
+// timing returns the value of a name in an expression: a key of s, a timing that only this standard has, or a row of the standard's table
+// for the part.
 func (s *Spec) timing(name string) (float64, bool) {
 	switch name {
 	case "burst":
@@ -249,7 +245,7 @@ func (s *Spec) timing(name string) (float64, bool) {
 	return float64(n), err == nil
 }
 
-const maxDepth = 8 // bounds timings that are given by others
+const maxDepth = 8 // bounds the nesting of timings that depend on others
 
 // checkParts validates every part of a table, and every rule of it.
 func (s *Standard) checkParts(file string) error {
@@ -260,7 +256,7 @@ func (s *Standard) checkParts(file string) error {
 		}
 		if err != nil {
 			return input.Edit(err, func(e *input.Error) {
-				if e.File != "" && e.File != file { // a row of the base
+				if e.File != "" && e.File != file { // the row is in the base
 					e.Err = fmt.Errorf("%s, line %d: %w", e.File, e.Line, e.Err)
 					e.File, e.Line = file, 0
 				}
@@ -282,7 +278,7 @@ func (s *Standard) checkParts(file string) error {
 	return nil
 }
 
-// missing says which parts have a row for key where the part of that name has none; "" where it has one.
+// missing lists the parts that have a row for key, if the named part has none; else "".
 func (s *Standard) missing(name, key string) string {
 	if s.row(name, key) != nil {
 		return ""
@@ -299,14 +295,13 @@ func (s *Standard) missing(name, key string) string {
 	return fmt.Sprintf(", for which no row gives %s: rows are for %s", key, strings.Join(words, ", "))
 }
 
-// Parameter describes one timing of a spec, as the tables of the command line print it.
+// Parameter describes one timing of a spec, as the command line prints it.
 type Parameter struct {
 	Timing
 	Clocks int
 }
 
-// Parameters returns the timings of s in clocks with meaning and source, in the order of its
-// standard's table.
+// Parameters returns the timings of s in clocks, with meaning and source, in the order of its standard's table.
 func (s *Spec) Parameters() []Parameter {
 	var list []Parameter
 	for _, t := range s.table().Timings {
@@ -317,9 +312,8 @@ func (s *Spec) Parameters() []Parameter {
 	return list
 }
 
-// Set sets the field of s that the configuration key names ("tRFC", "rows", "power.IDD0"), or
-// a timing of its standard's own ("tPPD"), from its text, in which quotes are optional. Call
-// input.Validate after the last one.
+// Set sets a field of s by its configuration key ("tRFC", "rows", "power.IDD0"), or a timing that only its standard has ("tPPD"). Quotes in
+// text are optional. Call input.Validate after the last one.
 func (s *Spec) Set(key, value string) error {
 	keys := schema.Of[Spec]()
 	table := s.table()

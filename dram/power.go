@@ -7,9 +7,8 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// PowerSpec is the supply voltage and the currents of one chip, in milliamperes
-// and under the names of JESD79-4C, "IDD and IDDQ Specification Parameters". All are 0 where no
-// data sheet publishes them; those of power-down and self-refresh are 0 where it has only the others.
+// PowerSpec is the supply voltage and the currents of one chip, in milliamperes, with the names of JESD79-4C, "IDD and IDDQ Specification
+// Parameters". All are 0 if no data sheet publishes them. Those of power-down and self-refresh are 0 if it publishes only the others.
 type PowerSpec struct {
 	VDD   float64 `toml:"VDD"`   // volts
 	IDD0  float64 `toml:"IDD0"`  // one bank: ACT to PRE at tRC
@@ -21,16 +20,16 @@ type PowerSpec struct {
 	IDD4W float64 `toml:"IDD4W"` // write bursts back to back
 	IDD5B float64 `toml:"IDD5B"` // REFs back to back at tRFC
 	IDD6  float64 `toml:"IDD6"`  // self-refresh in the normal range of temperature (IDD6N)
-	// BankShare is the share of IDD3N - IDD2N that open banks draw in equal parts; the rest flows as soon as one is open.
-	// Data sheets measure IDD3N with all banks open and IDD0 with one. It is 1 less DRAMPower's rho (Mathew et al.,
-	// "A New Bank Sensitive DRAMPower Model for Efficient Design Space Exploration", PATMOS 2016); 0 is Micron's TN-40-07.
+	// BankShare is the share of IDD3N - IDD2N that is proportional to the number of open banks; the rest flows as soon as one is open. Data
+	// sheets measure IDD3N with all banks open and IDD0 with one. BankShare is 1 − ρ of DRAMPower (Mathew et al., "A New Bank Sensitive
+	// DRAMPower Model for Efficient Design Space Exploration", PATMOS 2016); 0 is Micron's TN-40-07.
 	BankShare float64 `toml:"bank_share"`
 }
 
-// Known reports whether a data sheet's currents are there. Without them all energy is 0.
+// Known reports whether the currents are known. Without them all energy is 0.
 func (p *PowerSpec) Known() bool { return p.VDD > 0 }
 
-// NotKnown says whose energy is missing, for people, "" where it is known.
+// NotKnown names, for messages, the part whose energy is unknown; "" if it is known.
 func (s *Spec) NotKnown() string {
 	if s.Power.Known() {
 		return ""
@@ -38,7 +37,7 @@ func (s *Spec) NotKnown() string {
 	return "no currents of " + s.Name + " are published"
 }
 
-// open returns the standby current of a chip with rows open in some of its banks, in mA.
+// open returns the standby current of a chip with rows open in some banks, in mA.
 func (p *PowerSpec) open(open float64, banks int) float64 {
 	shared := float64(p.BankShare * (p.IDD3N - p.IDD2N))
 	return p.IDD3N - shared + float64(shared*open/float64(banks))
@@ -47,7 +46,7 @@ func (p *PowerSpec) open(open float64, banks int) float64 {
 // Check has the rules of the section [dram.power].
 func (p *PowerSpec) Check(c *input.Check) {
 	if *p == (PowerSpec{}) && c.OK() {
-		return // not known
+		return // currents are unknown
 	}
 	c.That(p.BankShare >= 0 && p.BankShare <= 1, "bank_share", p.BankShare, "a share, 0 to 1")
 	c.That(p.VDD > 0 && p.VDD <= 10, "VDD", p.VDD, "volts, above 0 to 10")
@@ -65,7 +64,7 @@ func (p *PowerSpec) Check(c *input.Check) {
 	c.That(p.IDD3P >= 0 && p.IDD3P <= p.IDD3N, "IDD3P", p.IDD3P, "milliamperes, 0 (not known) to %s = %v", input.Key("IDD3N"), p.IDD3N)
 }
 
-// Standby is what a rank is in while no command draws more.
+// Standby is the state of a rank without commands.
 type Standby int
 
 // The states of a rank.
@@ -75,11 +74,11 @@ const (
 	ActivePowerDown                    // IDD3P
 	PrechargedPowerDown                // IDD2P
 	SelfRefresh                        // IDD6, the refreshes included
-	Standbys            = iota         // how many there are
+	Standbys            = iota         // their number
 )
 
-// Current returns the milliamperes of one chip in a state. Where the table has no current of
-// power-down or self-refresh it is that of the standby without, and known is false.
+// Current returns the current of one chip in a state, in mA. If the table has no current of power-down or self-refresh, it returns that of
+// the corresponding standby, and known is false.
 func (p *PowerSpec) Current(s Standby) (mA float64, known bool) {
 	saves := [Standbys]float64{p.IDD3N, p.IDD2N, p.IDD3P, p.IDD2P, p.IDD6}[s]
 	if saves > 0 || s <= PrechargedStandby {
@@ -91,20 +90,20 @@ func (p *PowerSpec) Current(s Standby) (mA float64, known bool) {
 	return p.IDD2N, false
 }
 
-// StandbyClocks is how many steps a rank has spent in each state.
+// StandbyClocks is the number of steps that a rank has spent in each state.
 type StandbyClocks [Standbys]int64
 
-// lowPower follows one rank into power-down and self-refresh and out again.
+// lowPower tracks one rank's power-down and self-refresh.
 type lowPower struct {
 	down  bool
 	state Standby
-	since int64 // step at which it began
+	since int64 // step at which the current state began
 	steps StandbyClocks
-	times [Standbys]int64 // that it has been entered
-	banks int64           // sum over the banks of the steps in power-down for which each had a row open
+	times [Standbys]int64 // number of entries
+	banks int64           // steps in power-down, summed over the banks with an open row
 }
 
-// until returns the steps in each state until end, those of standby 0.
+// until returns the steps in each state until end; those of standby are 0.
 func (l *lowPower) until(end int64) StandbyClocks {
 	steps := l.steps
 	if l.down {
@@ -133,10 +132,10 @@ func (r *rankStandby) power(cmd Command, clock int64) {
 	l.times[l.state]++
 }
 
-// Entries returns how often a rank has gone into each state of power-down and self-refresh.
+// Entries returns how often a rank has entered each state of power-down and self-refresh.
 func (m *EnergyMeter) Entries(rank int) [Standbys]int64 { return m.ranks[rank].low.times }
 
-// Standby returns how many steps until end a rank has spent in each state.
+// Standby returns the steps until end that a rank has spent in each state.
 func (m *EnergyMeter) Standby(rank int, end int64) StandbyClocks {
 	r := &m.ranks[rank]
 	active := r.active
@@ -151,7 +150,7 @@ func (m *EnergyMeter) Standby(rank int, end int64) StandbyClocks {
 	return steps
 }
 
-// OpenBanks returns the sum over a rank's banks of the steps until end for which each had a row open, power-down apart.
+// OpenBanks returns the steps until end with a row open, summed over a rank's banks, without power-down.
 func (m *EnergyMeter) OpenBanks(rank int, end int64) int64 {
 	r, base := &m.ranks[rank], rank*m.spec.Banks()
 	sum := r.banks - r.low.banks
@@ -168,8 +167,8 @@ func (m *EnergyMeter) OpenBanks(rank int, end int64) int64 {
 	return sum
 }
 
-// StandbyJoules returns the joules that a rank draws in a state for that many steps; openBanks is EnergyMeter.OpenBanks, which
-// counts with rows open.
+// StandbyJoules returns the joules that a rank draws in a state over the given steps. openBanks is EnergyMeter.OpenBanks, and counts only
+// in states with rows open.
 func (s *Spec) StandbyJoules(state Standby, steps, openBanks int64) float64 {
 	p := &s.Power
 	mA, _ := p.Current(state)
@@ -177,7 +176,7 @@ func (s *Spec) StandbyJoules(state Standby, steps, openBanks int64) float64 {
 	if state == ActiveStandby {
 		drawn = float64(p.open(0, 1)*float64(steps)) + float64((p.open(1, s.Banks())-p.open(0, 1))*float64(openBanks))
 	}
-	switch state { // of the dies of a stack that have no row open
+	switch state { // for the dies of a stack without an open row
 	case ActiveStandby:
 		mA = p.IDD2N
 	case ActivePowerDown:
@@ -187,20 +186,20 @@ func (s *Spec) StandbyJoules(state Standby, steps, openBanks int64) float64 {
 	return s.joules() * drawn / float64(s.table().StepsPerClock)
 }
 
-// joules returns the energy of one milliampere through a die at each position of a rank for one clock.
+// joules returns the energy of one milliampere through a die at each position of a rank, over one clock.
 func (s *Spec) joules() float64 {
 	return s.Power.VDD * 1e-3 * float64(s.Devices()) * s.TCK.Seconds()
 }
 
-// Clone returns a copy of the meter as it stands.
+// Clone returns an independent copy of the meter.
 func (m *EnergyMeter) Clone() *EnergyMeter {
 	c := *m
 	c.ranks, c.opened, c.closed = slices.Clone(m.ranks), slices.Clone(m.opened), slices.Clone(m.closed)
 	return &c
 }
 
-// Repeat counts everything since an earlier copy of the meter n more times, as if it went on repeating. The copy
-// is of step from, the meter of step to. From one to the other all banks are closed; at both the ranks are in the same states.
+// Repeat counts everything since an earlier copy of the meter n more times, as if it went on repeating. The copy was made at step from; the
+// meter is at step to. All banks must be closed at both steps, and the ranks in the same states.
 func (m *EnergyMeter) Repeat(earlier *EnergyMeter, from, to, n int64) {
 	for c := range m.counts {
 		m.counts[c] += n * (m.counts[c] - earlier.counts[c])

@@ -9,9 +9,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// Spec is the organisation and timing of one rank of devices of a standard. Timing is in
-// clocks of TCK, named as in JESD79-4; what other standards have besides is in their tables,
-// see Timing. LookupSpec gives the parts; configuration may change any field.
+// Spec is the organisation and timing of one rank of devices. Timing is in clocks of TCK, named as in JESD79-4; further timings of other
+// standards are in their tables, see Timing. LookupSpec returns the parts; configuration may change any field.
 type Spec struct {
 	Name     string `toml:"name"`     // of the part
 	Standard string `toml:"standard"` // whose rules it obeys: ddr4, ddr5, ...
@@ -20,18 +19,18 @@ type Spec struct {
 
 	CoreTimings
 
-	// Timings are those of the standard's own that differ from its table.
+	// Timings are the standard's own timings that differ from its table.
 	Timings Timings `toml:"timings"`
 
 	ECC string `toml:"ecc"` // where check bits are: none, side-band, inline or inline-16
 
 	Power PowerSpec `toml:"power"`
 
-	standard *Standard // the table of rules that Standard names, read at its first use; nil before
-	depth    int       // of timings that are being found
+	standard *Standard // the table of rules that Standard names; nil before its first use
+	depth    int       // nesting of timings being evaluated
 }
 
-// Organisation is what the parts of a rank are, and how many.
+// Organisation is the structure of a rank.
 type Organisation struct {
 	BankGroups    int `toml:"bank_groups"`     // bank groups of a device
 	BanksPerGroup int `toml:"banks_per_group"` // banks of a bank group
@@ -40,12 +39,12 @@ type Organisation struct {
 	DeviceWidth   int `toml:"device_width"`    // data pins of a chip: 4, 8 or 16 in DDR4
 	BusWidth      int `toml:"bus_width"`       // data pins of a rank without ECC: 64 in DDR4
 	BurstLength   int `toml:"burst_length"`    // transfers of a burst: 8 in DDR4
-	// Dies is how many dies are stacked at each position of a rank, behind the pins of one: all of them draw standby and are
-	// refreshed at once, one has rows open. 0 is one; in a node, as many as its capacity takes.
+	// Dies is the number of dies stacked at each position of a rank, behind the pins of one. All of them draw standby current and refresh
+	// together, and one has rows open. 0 means one; in a node, as many as its capacity requires.
 	Dies int `toml:"dies"`
 }
 
-// CoreTimings are those that every standard has, in clocks but for TCK.
+// CoreTimings are the timings of every standard, in clocks except TCK.
 type CoreTimings struct {
 	TCK   units.Duration `toml:"tCK"`    // clock period of CK
 	CL    int            `toml:"CL"`     // read to first data (RL, without additive latency)
@@ -56,7 +55,7 @@ type CoreTimings struct {
 	TRC   int            `toml:"tRC"`    // ACT to ACT, same bank
 	TRRDS int            `toml:"tRRD_S"` // ACT to ACT, other bank group
 	TRRDL int            `toml:"tRRD_L"` // ACT to ACT, same bank group
-	TFAW  int            `toml:"tFAW"`   // span that holds at most four ACTs of a rank
+	TFAW  int            `toml:"tFAW"`   // window with at most four ACTs of a rank
 	TCCDS int            `toml:"tCCD_S"` // column access to column access, other bank group
 	TCCDL int            `toml:"tCCD_L"` // column access to column access, same bank group
 	TRTP  int            `toml:"tRTP"`   // read to PRE, same bank
@@ -64,18 +63,15 @@ type CoreTimings struct {
 	TWTRS int            `toml:"tWTR_S"` // end of write data to read, other bank group
 	TWTRL int            `toml:"tWTR_L"` // end of write data to read, same bank group
 	TRFC  int            `toml:"tRFC"`   // REF to the next command of the rank
-	TREFI int            `toml:"tREFI"`  // mean distance of REFs
-	// TRTRS is the gap on the data bus between bursts of two ranks. It is the
-	// channel's, not the device's: JESD79-4 leaves it to the system.
+	TREFI int            `toml:"tREFI"`  // mean interval between REFs
+	// TRTRS is the gap on the data bus between bursts of two ranks. It is a property of the channel: JESD79-4 leaves it to the system.
 	TRTRS int `toml:"tRTRS"`
 }
 
-// DefaultStandard is whose rules a Spec without a standard obeys, such as one of a log that
-// was written before parts had one.
+// DefaultStandard applies to a Spec without a standard, for example from a log written before parts had one.
 const DefaultStandard = "ddr4"
 
-// MaxClock bounds the clocks of any input, so that sums of a clock and
-// constraints stay far from overflow.
+// MaxClock bounds the clocks of any input, so that the sum of a clock and a constraint cannot overflow.
 const MaxClock = 1 << 56
 
 // MaxRanks bounds the ranks of a channel.
@@ -85,21 +81,20 @@ const MaxRanks = 64
 // in (JESD79-4, "Refresh Command").
 const MaxRefreshDebt = 8
 
-// maxBanks bounds the banks of a rank: schedulers hold a rank's banks as the bits of a word.
+// maxBanks bounds the banks of a rank, since schedulers keep them as bits of a word.
 const maxBanks = 64
 
 // BurstClocks returns the clocks that a burst holds the data bus, BL/2 in DDR4.
 func (s *Spec) BurstClocks() int { return s.BurstLength / s.table().TransfersPerClock }
 
-// Rules returns the standard of s. Check has refused a name that no table has.
+// Rules returns the standard of s. Check refuses an unknown name.
 func (s *Spec) Rules() *Standard { return s.table() }
 
-// BusSteps returns clocks in steps of the command buses, which State, checker and logs count: in most standards a
-// step is a clock.
+// BusSteps converts clocks to steps of the command buses, the unit of State, checker and logs: in most standards a step is a clock.
 func (s *Spec) BusSteps(clocks int) int64 { return int64(clocks * s.table().StepsPerClock) }
 
-// DataEnd returns the steps from a read or write to the end of its burst. Where distances count from a command's last step,
-// so do latencies, less the steps that a RD has before its last: CL is from a RD's first.
+// DataEnd returns the steps from a read or write to the end of its burst. In standards that count distances from a command's last step,
+// latencies also count from there, minus the steps of a RD before its last, since CL counts from the RD's first step.
 func (s *Spec) DataEnd(c Command) int64 {
 	latency := s.CL
 	if c.IsWrite() {
@@ -118,10 +113,10 @@ func (s *Spec) BurstBytes() int { return s.BurstLength * s.BusWidth / 8 }
 // Chips returns the chips of a rank.
 func (s *Spec) Chips() int { return s.BusWidth / max(1, s.DeviceWidth) }
 
-// Banks returns the banks of a rank.
+// Banks returns the number of banks of a rank.
 func (s *Spec) Banks() int { return s.BankGroups * s.BanksPerGroup }
 
-// RowBursts returns the bursts of one row: the columns of an Address.
+// RowBursts returns the number of bursts of one row, which are the columns of an Address.
 func (s *Spec) RowBursts() int { return s.Columns / max(1, s.BurstLength) }
 
 // RowBytes returns the bytes of one row of one bank over the whole rank.
@@ -130,20 +125,20 @@ func (s *Spec) RowBytes() units.Bytes { return units.Bytes(s.RowBursts() * s.Bur
 // Stack returns the dies at each position of a rank, at least one.
 func (s *Spec) Stack() int { return max(1, s.Dies) }
 
-// RankRows returns the rows of a bank in all dies of a stack.
+// RankRows returns the number of rows of a bank over all dies of a stack.
 func (s *Spec) RankRows() int { return s.Rows * s.Stack() }
 
-// LayerBytes returns the bytes of a rank of one die a position, those for check bits in line with the data included.
+// LayerBytes returns the bytes of a rank with one die at each position, including in-line check bits.
 func (s *Spec) LayerBytes() units.Bytes {
 	return units.Bytes(s.Banks()) * units.Bytes(s.Rows) * s.RowBytes()
 }
 
-// RankBytes returns the capacity of a rank, without what in-line ECC takes of it.
+// RankBytes returns the capacity of a rank, without in-line check bits.
 func (s *Spec) RankBytes() units.Bytes { return s.Usable(units.Bytes(s.Stack()) * s.LayerBytes()) }
 
-// DataClockKeeps returns the steps during which the data clock runs on after c, 0 where the
-// standard has none or c does not concern it. The command that starts it keeps it until the first step at which an access
-// can follow: when its own steps are over, on a rising edge.
+// DataClockKeeps returns the steps for which the data clock continues after c; 0 if the standard has no data clock or c does not affect it.
+// The command that starts the clock keeps it until the first step at which an access can follow: the end of its own steps, on a rising
+// edge.
 func (s *Spec) DataClockKeeps(c Command) int64 {
 	sync := s.table().sync
 	switch {
@@ -157,8 +152,8 @@ func (s *Spec) DataClockKeeps(c Command) int64 {
 	return 0
 }
 
-// Spanned returns the banks of its rank, or of each of its ranks, that c concerns at a, as numbers within the rank from
-// first to before end.
+// Spanned returns the banks that c at a acts on in its rank, or in each of its ranks: every stride-th bank number from first up to,
+// excluding, end.
 func (s *Spec) Spanned(c Command, a Address) (first, stride, end int) {
 	switch span := s.table().commands[c].Span; span {
 	case OneBank:
@@ -175,7 +170,7 @@ func (s *Spec) Bandwidth() units.Bandwidth {
 	return units.Bandwidth(float64(s.BurstBytes()) / (float64(s.BurstClocks()) * s.TCK.Seconds()))
 }
 
-// WriteRecovery returns write command to precharge: WL + burst + tWR.
+// WriteRecovery returns the clocks from a write command to precharge: WL + burst + tWR.
 func (s *Spec) WriteRecovery() int { return s.CWL + s.BurstClocks() + s.TWR }
 
 // Nanoseconds returns clocks in nanoseconds.
@@ -183,7 +178,7 @@ func (s *Spec) Nanoseconds(clocks int64) float64 {
 	return float64(clocks) * float64(s.TCK) / 1e3
 }
 
-// Given returns the error for a part that is nil.
+// Given returns the error for a nil part.
 func (s *Spec) Given() error {
 	if s == nil {
 		return &input.Error{Key: "part", Value: "nil", Expected: "one of a standard, as LookupSpec returns"}
@@ -245,7 +240,7 @@ func widthsText(of []int) string {
 	return text
 }
 
-// compareTimings has the rules of timings that could contradict each other.
+// compareTimings has the rules across timings, which could contradict each other.
 func (s *Spec) compareTimings(c *input.Check) {
 	c.That(s.TRC >= s.TRAS, "tRC", s.TRC, "at least %s = %d", input.Key("tRAS"), s.TRAS)
 	c.That(s.TRRDL >= s.TRRDS, "tRRD_L", s.TRRDL, "at least %s = %d", input.Key("tRRD_S"), s.TRRDS)
@@ -255,8 +250,8 @@ func (s *Spec) compareTimings(c *input.Check) {
 	c.That(s.TREFI >= least, "tREFI", s.TREFI, "at least %d: %s = %d, and two accesses of %d clocks between REFs", least, input.Key("tRFC"), s.TRFC, s.LongestAccess())
 }
 
-// compareCurrents has the rule that an activation takes energy: IDD0 is drawn while one bank is open, and is no less than standby
-// with one. A data sheet whose IDD0 is below IDD3N asks for a share by bank.
+// compareCurrents has the rule that an activation takes energy: IDD0 is measured with one bank open, so it is no less than standby with one
+// open bank. A data sheet whose IDD0 is below IDD3N needs a BankShare.
 func (s *Spec) compareCurrents(c *input.Check) {
 	p := &s.Power
 	least := (float64(p.open(1, s.Banks())*float64(s.TRAS)) + float64(p.IDD2N*float64(s.TRC-s.TRAS))) / float64(s.TRC)
@@ -264,14 +259,13 @@ func (s *Spec) compareCurrents(c *input.Check) {
 		least, input.Key("tRAS"), s.TRAS, input.Key("tRC"), s.TRC, input.Key("power.bank_share"), p.BankShare)
 }
 
-// LongestAccess returns the clocks from the ACT of a lone access to the ACT or
-// REF after it. An access that does not fit between REFs never comes to its turn,
-// and one that only just fits may lose its clock to another rank's.
+// LongestAccess returns the clocks from the ACT of a single access to the next ACT or REF. An access longer than the time between REFs
+// never issues, and one that only just fits may lose its clock to another rank's.
 func (s *Spec) LongestAccess() int {
 	return max(s.TRC, max(s.TRAS, s.TRCD+max(s.TRTP, s.WriteRecovery()))+s.TRP)
 }
 
-// clockKeys are the timings of a Spec that are counted in clocks, in the order of Spec.clockFields.
+// clockKeys are the timings of a Spec in clocks, in the order of Spec.clockFields.
 var clockKeys = [...]string{"CL", "CWL", "tRCD", "tRP", "tRAS", "tRC", "tRRD_S", "tRRD_L", "tFAW", "tCCD_S", "tCCD_L", "tRTP", "tWR", "tWTR_S", "tWTR_L",
 	"tRFC", "tREFI", "tRTRS"}
 
@@ -280,7 +274,7 @@ func (s *Spec) clockFields() [len(clockKeys)]*int {
 		&s.TRFC, &s.TREFI, &s.TRTRS}
 }
 
-// clocks returns the field of a timing, nil of one that is no key of Spec.
+// clocks returns the field of a timing, or nil if it is not a key of Spec.
 func (s *Spec) clocks(key string) *int {
 	if i := slices.Index(clockKeys[:], key); i >= 0 {
 		return s.clockFields()[i]

@@ -13,28 +13,27 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// Standard is what one DRAM standard says apart from the numbers of its parts: commands,
-// rules as rows, refreshes. It is read from a table, see ReadStandard; those that ship are
-// the files of standards/.
+// Standard is a DRAM standard without the numbers of its parts: commands, timing rules, refreshes. It is read from a table, see
+// ReadStandard; the shipped tables are the files of standards/.
 type Standard struct {
 	Name string // "ddr5"
-	// Family is the standard that ships whose rows begin those of a table with a base, else the name. DIMMs cost by it.
+	// Family is the shipped standard on which the table is based, or else its own name. Prices of DIMMs depend on it.
 	Family string
 	Title  string // one line for people
 	Channel
-	// Postpone and PullIn are how many refreshes of all banks a rank may owe or be ahead.
+	// Postpone and PullIn are the number of all-bank refreshes that a rank may postpone or pull in.
 	Postpone, PullIn int
 	DeviceWidths     []int // data pins that chips have
 	Buses            []string
 	Refreshes        []Refresh
-	Timings          []Timing // that the parts' tables explain
+	Timings          []Timing // explained in the parts' tables
 
 	file     string // of the table
 	commands [Commands]Action
 	rules    []rule
 	sync     *dataClock
-	// maxActivations is how many activations a bank may have before it needs refresh management (RAAMMT), and refreshCredit
-	// how many one refresh of it takes off that count (RAAIMT).
+	// maxActivations is the number of activations after which a bank needs refresh management (RAAMMT). refreshCredit is the number that
+	// one refresh of the bank subtracts from the count (RAAIMT).
 	maxActivations, refreshCredit expression
 	round                         rounding
 	fromLast                      bool
@@ -45,75 +44,72 @@ type Standard struct {
 
 // Channel is how commands and data share clocks and buses.
 type Channel struct {
-	// TransfersPerClock is the data transfers on a pin in one CK: 2, or more where data
-	// move at a clock of their own (WCK).
+	// TransfersPerClock is the number of data transfers on a pin in one CK: 2, or more if data have their own clock (WCK).
 	TransfersPerClock int
-	// StepsPerClock is the steps of a CK at which commands may begin: 2 where some may on a
-	// falling edge. State, checker and logs count steps.
+	// StepsPerClock is the number of steps in a CK at which commands may begin: 2 if some may begin on a falling edge. State, checker and
+	// logs count steps.
 	StepsPerClock int
-	// PseudoChannels share the command buses of a channel and nothing else. The ranks of a
-	// channel are dealt out to them in runs: ranks 0, 1 to the first of two, 2, 3 to the second.
+	// PseudoChannels share only the command buses of a channel. Each has a run of successive ranks: with two pseudo-channels and four
+	// ranks, the first has ranks 0 and 1, the second 2 and 3.
 	PseudoChannels int
-	// SubChannels is how many channels a DIMM has, each with commands and data of its own: two in
-	// DDR5. Everything here is of one of them.
+	// SubChannels is the number of channels of a DIMM, each with its own commands and data: two in DDR5. Spec and State describe one of
+	// them.
 	SubChannels int
 }
 
-// Action is what a command is and does in one standard.
+// Action describes a command in one standard.
 type Action struct {
 	Known bool // the standard has the command
 	Bus   int  // index of Standard.Buses
-	Steps int  // that it takes on the bus
-	// AnyStep says that it may begin at any step, not only at the first of a clock.
+	Steps int  // steps on the bus
+	// AnyStep lets it begin at any step, not only at the first of a clock.
 	AnyStep bool
-	// Second, if not 0, says that a second half of one step follows, at most Second steps after
-	// the first.
+	// Second, if not 0, means that a second half of one step follows, at most Second steps after the first.
 	Second int
 	Span   Span
-	// Needs is the state that every bank of the span must be in, if any, and Leaves the state afterwards.
+	// Needs is the required state of every bank of the span, and Leaves the state afterwards.
 	Needs, Leaves BankState
 }
 
-// Span is which banks a command concerns.
+// Span is the set of banks that a command acts on.
 type Span uint8
 
 // The spans.
 const (
 	OneBank      Span = iota
-	BankPair          // its bank and the one half of the rank's banks away
-	SameBanks         // the bank of that number in every bank group; its bank group is -1
-	SameBanksAll      // the bank of that number in every bank group of all ranks of its pseudo-channel
+	BankPair          // the bank, and the one half the rank's banks away
+	SameBanks         // the bank of this number in every bank group; its bank group is -1
+	SameBanksAll      // the bank of this number in every bank group of all ranks of its pseudo-channel
 	WholeRank         // bank group and bank are -1
-	WholeChannel      // of all ranks of its pseudo-channel
+	WholeChannel      // all ranks of its pseudo-channel
 )
 
-// spanNames are the banks that a command concerns, as tables write them.
+// spanNames are the spans as tables write them.
 var spanNames = []string{"bank", "bank pair", "same banks", "same banks of all ranks", "rank", "pseudo-channel"}
 
 // String returns the span as tables write it.
 func (s Span) String() string { return spanNames[s] }
 
-// BankState is whether a bank has a row open.
+// BankState tells whether a bank has a row open.
 type BankState uint8
 
 // The states of a bank.
 const (
-	AnyState BankState = iota // does not matter, or stays as it is
+	AnyState BankState = iota // does not matter, or is unchanged
 	Closed
 	Open
 )
 
-// stateNames are what a command needs of a bank or leaves of it, as tables write them.
+// stateNames are the bank states as tables write them.
 var stateNames = []string{"any", "closed", "open"}
 
 // String returns the state as tables write it.
 func (s BankState) String() string { return stateNames[s] }
 
-// Refresh is one way to refresh: every bank needs one of each Interval.
+// Refresh is one kind of refresh: every bank needs one in each Interval.
 type Refresh struct {
 	Command Command
-	// Interval and Recovery name the timings: from one to the next of the same banks, and
-	// until these banks take a command again.
+	// Interval and Recovery name the timings: between refreshes of the same banks, and from a refresh until these banks accept a command.
 	Interval, Recovery string
 }
 
@@ -130,16 +126,16 @@ type rule struct {
 	window     int
 }
 
-// dataClock says that accesses need a data clock, which a command starts.
+// dataClock describes the data clock that accesses need, and that a command starts.
 type dataClock struct {
 	command Command
-	keeps   expression // clocks from an access during which the clock runs on
+	keeps   expression // clocks for which the clock continues after an access
 }
 
 //go:embed standards/*.toml
 var standardFiles embed.FS
 
-// shipped returns the standards that ship, in the order of their files. A table may have an earlier one as its base.
+// shipped returns the shipped standards, in the order of their files. A table may have an earlier one as its base.
 var shipped = sync.OnceValues(func() ([]*Standard, error) {
 	files, err := standardFiles.ReadDir("standards")
 	if err != nil {
@@ -161,9 +157,9 @@ var shipped = sync.OnceValues(func() ([]*Standard, error) {
 	return list, nil
 })
 
-// Standards returns the standards that ship.
+// Standards returns the shipped standards.
 func Standards() []*Standard {
-	list, _ := shipped() // LookupSpec returns its error
+	list, _ := shipped() // LookupSpec reports its error
 	return list
 }
 
@@ -174,8 +170,8 @@ func standardNames(list []*Standard) (names []string) {
 	return names
 }
 
-// Managed returns how many activations of a bank the device takes before a refresh or refresh
-// management of it, and by how many each of these lowers the count; 0 where it does not count.
+// Managed returns the number of activations of a bank that the device allows before a refresh or refresh management of it, and by how much
+// each of these lowers the count; 0 if the standard has no limit.
 func (s *Spec) Managed() (most, less int) {
 	table := s.table()
 	if table.maxActivations == nil {
@@ -185,7 +181,7 @@ func (s *Spec) Managed() (most, less int) {
 	return int(table.maxActivations(scope).n), int(table.refreshCredit(scope).n)
 }
 
-// refreshes reports whether a command refreshes its banks, when due or as refresh management, which rest as long.
+// refreshes reports whether a command refreshes its banks, as regular refresh or refresh management. Both take equally long.
 func (s *Standard) refreshes(c Command) bool {
 	if c == RFM || c == RFMsb || c == RFMpb {
 		return true
@@ -207,7 +203,7 @@ func (s *Standard) Commands() []Command {
 	return list
 }
 
-// DataClockCommand returns the command that starts the data clock, false where data move with CK.
+// DataClockCommand returns the command that starts the data clock, and false if data use CK.
 func (s *Standard) DataClockCommand() (Command, bool) {
 	if s.sync == nil {
 		return 0, false
@@ -215,7 +211,7 @@ func (s *Standard) DataClockCommand() (Command, bool) {
 	return s.sync.command, true
 }
 
-// RuleNames returns the names of the standard's rules, each once, in the order of its table.
+// RuleNames returns the names of the standard's rules, without repetition, in the order of its table.
 func (s *Standard) RuleNames() []string {
 	var names []string
 	for i := range s.rules {
@@ -226,10 +222,10 @@ func (s *Standard) RuleNames() []string {
 	return names
 }
 
-// noWord in an axis stands for a part without a word of it.
+// noWord stands for an axis that adds no word to a part's name.
 const noWord = "-"
 
-// PartNames returns the names of the standard's parts: its own name and a word of each axis.
+// PartNames returns the names of the standard's parts: its own name and one word of each axis.
 func (s *Standard) PartNames() []string {
 	names := []string{s.Name}
 	for _, axis := range s.axes {
@@ -258,7 +254,7 @@ func (s *Standard) Part(name string) (*Spec, error) {
 	return nil, input.UnknownName("spec", name, s.PartNames())
 }
 
-// OnePart is Part; without a name it returns the only part that the standard has.
+// OnePart is Part; an empty name selects the standard's only part.
 func (s *Standard) OnePart(name string) (*Spec, error) {
 	names := s.PartNames()
 	switch {
@@ -270,7 +266,7 @@ func (s *Standard) OnePart(name string) (*Spec, error) {
 	return nil, &input.Error{Expected: "the name of one of its parts behind a colon: " + strings.Join(names, ", ")}
 }
 
-// TablePart splits the name of a part in a table, FILE.toml or FILE.toml:PART. The part is "" where none is named.
+// TablePart splits the name of a part in a table, FILE.toml or FILE.toml:PART. The part is "" in the first form.
 func TablePart(name string) (file, part string) {
 	const end = ".toml"
 	if file, part, found := strings.Cut(name, end+":"); found {
@@ -279,8 +275,8 @@ func TablePart(name string) (file, part string) {
 	return name, ""
 }
 
-// LookupSpec returns a copy of the named part, or an input.Error that lists the
-// names. The error may also be that of a table that ships: whoever adds one sees it here.
+// LookupSpec returns a copy of the named part, or an input.Error that lists the names. The error may also be that of a faulty shipped
+// table.
 func LookupSpec(name string) (*Spec, error) {
 	list, err := shipped()
 	if err != nil {
@@ -299,10 +295,10 @@ func LookupSpec(name string) (*Spec, error) {
 	return nil, input.UnknownName("spec", name, SpecNames())
 }
 
-// foreignForms are the simulators whose files of parts end so.
+// foreignForms are other simulators by the extension of their files of parts.
 var foreignForms = map[string]string{".ini": "DRAMsim3", ".yaml": "Ramulator", ".yml": "Ramulator", ".cfg": "Ramulator or NVMain"}
 
-// ForeignForm is the error for a file that by its name has a part in another simulator's form, nil for another name; key is what named it.
+// ForeignForm is the error for a file whose name suggests another simulator's format, nil for other names; key is what named it.
 func ForeignForm(key, name string) error {
 	whose := foreignForms[strings.ToLower(filepath.Ext(name))]
 	if whose == "" {

@@ -11,26 +11,25 @@ import (
 	"github.com/l3sim/l3sim/input/schema"
 )
 
-// standardFile is a table of a standard as TOML. Rows are strings with cells between bars,
-// so that a table reads as one.
+// standardFile is a standard's table in TOML. Rows are strings with cells between bars, so that the file reads like a table.
 type standardFile struct {
 	Standard string `toml:"standard"` // the name
-	Base     string `toml:"base"`     // a standard that ships, whose rows come before these
+	Base     string `toml:"base"`     // a shipped standard, whose rows precede these
 	Title    string `toml:"title"`
 
 	TransfersPerClock int      `toml:"transfers_per_clock"`
 	StepsPerClock     int      `toml:"steps_per_clock"`
 	PseudoChannels    int      `toml:"pseudo_channels"`
-	SubChannels       int      `toml:"sub_channels"` // 1 where it is left out
+	SubChannels       int      `toml:"sub_channels"` // 1 if left out
 	DeviceWidths      []int    `toml:"device_widths"`
-	CountsFrom        string   `toml:"counts_from"` // edge of a command that rules count from: first, last
+	CountsFrom        string   `toml:"counts_from"` // edge of a command from which rules count: first, last
 	Rounding          string   `toml:"rounding"`
 	Postpone          int      `toml:"postpone"`
 	PullIn            int      `toml:"pull_in"`
 	Buses             []string `toml:"buses"`
-	DataClock         string   `toml:"data_clock"` // command | clocks that it runs on after an access
+	DataClock         string   `toml:"data_clock"` // command | clocks that it continues after an access
 
-	Activations string `toml:"activations"` // most of a bank | by how many a refresh lowers the count
+	Activations string `toml:"activations"` // maximum for a bank | by how many a refresh lowers the count
 
 	Commands  []string `toml:"commands"`  // name | bus | steps | span | needs | leaves [| any step, or and 1 within 8]
 	Rules     []string `toml:"rules"`     // name | level | from | to | clocks [| window]
@@ -40,10 +39,10 @@ type standardFile struct {
 	Values    []string `toml:"values"`    // words | key | value | source
 }
 
-const maxTable = 1 << 20 // the size in bytes of the longest table that is read
+const maxTable = 1 << 20 // size in bytes of the longest accepted table
 
-// ReadStandard reads a table of a standard, or of parts on the base of one that ships; file
-// names r in errors, which are of type *input.Error. docs/reference/dram.md describes the form.
+// ReadStandard reads a standard's table, or a table of parts on the base of a shipped standard. file names r in errors, which are of type
+// *input.Error. docs/reference/dram.md describes the format.
 func ReadStandard(file string, r io.Reader) (*Standard, error) {
 	text, err := io.ReadAll(io.LimitReader(r, maxTable+1))
 	if err != nil {
@@ -63,20 +62,20 @@ func ReadStandard(file string, r io.Reader) (*Standard, error) {
 	return s, s.checkParts(file)
 }
 
-// maxExpression is the longest expression in bytes, and maxParts the most parts of a table.
+// maxExpression bounds an expression in bytes, and maxParts the parts of a table.
 const (
 	maxExpression = 200
 	maxParts      = 1000
 )
 
-// tableReader reads the rows of one file and keeps the first error. What it returns after one is of no use.
+// tableReader reads the rows of one file and keeps the first error. Its results after an error are meaningless.
 type tableReader struct {
 	file, text string
 	s          *Standard
 	err        error
 }
 
-// readStandard reads a table, which may have its base among those given.
+// readStandard reads a table whose base, if any, is among the given standards.
 func readStandard(file, text string, bases []*Standard) (*Standard, error) {
 	var f standardFile
 	meta, err := input.DecodeTOML(file, text, &f)
@@ -110,17 +109,17 @@ func readStandard(file, text string, bases []*Standard) (*Standard, error) {
 	return t.s, nil
 }
 
-// tableKeys are the keys of a standard's file, from which an error takes the nearest name.
+// tableKeys are the keys of a standard's file; errors suggest the nearest.
 var tableKeys = []string{"standard", "base", "title", "transfers_per_clock", "steps_per_clock", "pseudo_channels", "sub_channels", "device_widths", "counts_from",
 	"rounding", "postpone", "pull_in", "buses", "data_clock", "activations", "commands", "rules", "refreshes", "timings", "parts", "values"}
 
-// IsTable says that a text in TOML is meant as a table of a standard: one of its keys is a table's.
+// IsTable reports whether a TOML text is meant as a standard's table: it has at least one of a table's keys.
 func IsTable(text string) bool {
 	places := schema.Scan(text)
 	return slices.ContainsFunc(tableKeys, func(key string) bool { return places[key].Line > 0 })
 }
 
-// at gives err the file, and the line of a key or the first one that has a row's text.
+// at adds to err the file, and the line of a key or the first line with a row's text.
 func (t *tableReader) at(text string, err error) error {
 	line := 0
 	if slices.Contains(tableKeys, text) {
@@ -132,7 +131,7 @@ func (t *tableReader) at(text string, err error) error {
 	return input.Edit(err, func(e *input.Error) { e.File, e.Line = t.file, line })
 }
 
-// fail keeps an error at a key or row if it is the first.
+// fail keeps the first error, which is at a key or row.
 func (t *tableReader) fail(text string, err error) {
 	if t.err == nil {
 		t.err = t.at(text, err)
@@ -143,7 +142,7 @@ func (t *tableReader) bad(text, key, value, expected string, of ...any) {
 	t.fail(text, &input.Error{Key: key, Value: value, Expected: fmt.Sprintf(expected, of...)})
 }
 
-// head reads the keys that are not rows. A file with a base need not have them.
+// head reads the keys that are not rows. They are optional in a file with a base.
 func (t *tableReader) head(f *standardFile) {
 	s := t.s
 	if f.Standard == "" || strings.ContainsAny(f.Standard, " |\n") || len(f.Standard) > 40 {
@@ -208,7 +207,7 @@ func (t *tableReader) choices(f *standardFile) {
 	}
 }
 
-// cells splits a row into from least to most cells; false where it cannot.
+// cells splits a row into cells; false if their number is not from least to most.
 func (t *tableReader) cells(key, row string, least, most int) ([]string, bool) {
 	list := strings.Split(row, "|")
 	for i := range list {
@@ -223,7 +222,7 @@ func (t *tableReader) cells(key, row string, least, most int) ([]string, bool) {
 	return list, t.err == nil
 }
 
-// word returns which of names a cell is, the first where it is none.
+// word returns the index of a cell in names, 0 if it is none of them.
 func (t *tableReader) word(key, row, cell string, names []string) int {
 	i := slices.Index(names, cell)
 	if i < 0 {
@@ -232,7 +231,7 @@ func (t *tableReader) word(key, row, cell string, names []string) int {
 	return max(i, 0)
 }
 
-// number returns the whole number of a cell, which is 1 to most.
+// number returns the whole number in a cell, from 1 to most.
 func (t *tableReader) number(key, row, cell string, most int, expected string) int {
 	n, err := strconv.Atoi(cell)
 	if err != nil || n < 1 || n > most {
@@ -254,7 +253,7 @@ func (t *tableReader) expression(key, row, cell string) expression {
 	return e
 }
 
-// commands reads the rows of commands. A command that a base has is described anew.
+// commands reads the rows of commands. A row replaces the base's description of its command.
 func (t *tableReader) commands(f *standardFile) {
 	for _, row := range f.Commands {
 		c, ok := t.cells("commands", row, 6, 7)
@@ -280,7 +279,7 @@ func (t *tableReader) commands(f *standardFile) {
 	}
 }
 
-// list reads the names of commands that the standard has, at least one.
+// list reads the names of commands; at least one must be in the standard.
 func (t *tableReader) list(key, row, cell string) (list []Command) {
 	var names []string
 	for _, c := range t.s.Commands() {
@@ -298,7 +297,7 @@ func (t *tableReader) list(key, row, cell string) (list []Command) {
 	return list
 }
 
-// rules reads the rows of rules, behind those of a base.
+// rules reads the rows of rules and appends them to those of the base.
 func (t *tableReader) rules(f *standardFile) {
 	for _, row := range f.Rules {
 		c, ok := t.cells("rules", row, 5, 6)
@@ -317,11 +316,11 @@ func (t *tableReader) rules(f *standardFile) {
 	}
 }
 
-// dataClock reads which command starts the data clock, and for how long an access keeps it running.
+// dataClock reads the command that starts the data clock, and how long an access keeps it running.
 func (t *tableReader) dataClock(f *standardFile) {
 	switch f.DataClock {
 	case "":
-	case "none": // the base has one, and it always runs
+	case "none": // turns off the base's data clock: it always runs
 		t.s.sync = nil
 	default:
 		if c, ok := t.cells("data_clock", f.DataClock, 2, 2); ok {
@@ -330,7 +329,7 @@ func (t *tableReader) dataClock(f *standardFile) {
 	}
 }
 
-// activations reads the most activations of a bank, and by how many a refresh lowers the count.
+// activations reads the maximum activations of a bank, and by how many a refresh lowers the count.
 func (t *tableReader) activations(f *standardFile) {
 	if f.Activations == "" {
 		return
@@ -342,7 +341,7 @@ func (t *tableReader) activations(f *standardFile) {
 	}
 }
 
-// refreshes reads which commands refresh, every how many clocks, and for how long.
+// refreshes reads the refresh commands, their intervals and their durations.
 func (t *tableReader) refreshes(f *standardFile) {
 	for _, row := range f.Refreshes {
 		if c, ok := t.cells("refreshes", row, 3, 3); ok {
@@ -387,7 +386,7 @@ func (t *tableReader) parts(f *standardFile) {
 	}
 }
 
-// known refuses rows of values that no part has or that nothing reads, such as one with a misspelt timing.
+// known refuses rows of values that no part has or no code reads, for example with a misspelt timing.
 func (t *tableReader) known(f *standardFile) {
 	words := slices.Concat(t.s.axes...)
 	keys := append(schema.Of[Spec]().Names(), t.s.TimingNames()...)

@@ -6,51 +6,47 @@ import (
 	"sync"
 )
 
-// Slots is the number of entries of a Node: commands rounded up to a power of
-// two, so that an index masked by Slots-1 needs no bounds check.
+// Slots is the number of entries of a Node: the number of commands rounded up to a power of two, so that an index masked with Slots-1 needs
+// no bounds check.
 const Slots = 32
 
-// Node holds, for each command, the first step at which the constraints seen
-// by one bank, bank group or rank allow it.
+// Node holds, for each command, the first step that the constraints on one bank, bank group or rank allow.
 type Node [Slots]int64
 
-// step is one constraint compiled for the command that sets it.
+// step is one constraint, compiled for the command that sets it.
 type step struct {
 	next   uint8
 	clocks int64
 }
 
-// window is a constraint over the last size commands of one kind in a rank, or in all ranks of
-// a pseudo-channel or of the channel, whose first rank keeps the ring.
+// window is a constraint over the last size commands of one kind in a rank, or in all ranks of a pseudo-channel or channel. In the latter
+// cases the first rank holds the ring.
 type window struct {
 	next   uint8
 	scope  Scope
 	size   int
 	clocks int64
-	ring   int // offset of the ring in a rank's rings
-	index  int // of its next entry in a rank's positions
+	ring   int // offset of its ring in a rank's rings
+	index  int // index of its next entry in a rank's positions
 }
 
-// program is what issuing one command does, by scope.
+// program is the effect of issuing one command, by scope.
 type program struct {
 	bank, group, rank    []step
 	other, pseudo, whole []step // other ranks, all of the pseudo-channel, all of the channel
 	windows              []window
-	wide                 bool // any of the two lines above
+	wide                 bool // any of the two lines above is set
 	span                 Span
 	leaves               BankState
-	keeps                int64 // steps that the data clock runs on after it
+	keeps                int64 // steps for which the data clock continues after it
 	clocked              bool  // it needs the data clock
 }
 
-// State is the timing state of all ranks of one channel: which row each bank
-// holds open and from when on each command is allowed. Without bounds checks
-// of its arguments it is the inner loop of controller and PIM programs:
-// addresses must lie within the spec.
+// State is the timing state of all ranks of one channel: the open row of each bank, and the first step at which each command is allowed. It
+// does not check its arguments, since it is the inner loop of the controller and of PIM programs: addresses must lie within the spec.
 //
-// The command buses (CommandBuses, or one command a clock) and the data bus beyond what the rows
-// say are the caller's. So is the legality of a command in the bank's state: a RD
-// needs its row open, and the data clock where the standard has one (ClockRuns).
+// The caller handles the command buses (CommandBuses, or one command a clock), and the data bus beyond the table's rules. The caller also
+// ensures that a command is legal in the bank's state: a RD needs its row open, and the data clock if the standard has one (ClockRuns).
 //
 // Clocks are steps of the standard, in most a clock of CK.
 type State struct {
@@ -67,11 +63,10 @@ type State struct {
 	groupsPerRank, banksPerGroup, banksPerRank, ranksPerPseudo int
 }
 
-const never = math.MinInt64 / 2 // a clock so early that no constraint reaches from it
+const never = math.MinInt64 / 2 // a clock so early that no constraint extends beyond it
 
-// NewState returns the state of ranks idle ranks at clock 0, all banks closed.
-// Earliest may be asked of the listed commands only, or of all if the list is empty;
-// Issue is cheaper the fewer there are.
+// NewState returns the state of the given number of idle ranks at clock 0, with all banks closed. Earliest may only be called for the
+// listed commands, or for all if the list is empty. Issue is faster for a shorter list.
 func NewState(spec *Spec, ranks int, asked ...Command) *State {
 	if len(asked) == 0 {
 		asked = spec.table().Commands()
@@ -93,27 +88,27 @@ func NewState(spec *Spec, ranks int, asked ...Command) *State {
 	return s
 }
 
-// compiled is the rules of a spec for the commands that are asked of. States share it.
+// compiled is the compiled rules of a spec for the asked commands. States share it.
 type compiled struct {
 	programs [Slots]program
-	used     int // entries of a Node that anything changes
+	used     int // entries of a Node that any command changes
 	ringSize int // entries of all rings of one rank
 	windows  int // windows of one rank
 }
 
-// compiledKey is what compiled follows from. Of asked there is a bit for each command.
+// compiledKey determines a compiled value. asked has one bit for each command.
 type compiledKey struct {
 	spec  Spec
 	asked uint32
 }
 
-// compilations keeps those of the latest specs: a PIM program's tables make thousands of states.
+// compilations caches the compiled rules of recent specs: tables of a PIM program make thousands of states.
 var compilations struct {
 	sync.Mutex
 	kept map[compiledKey]*compiled
 }
 
-const maxCompilations = 64 // bounds what is kept
+const maxCompilations = 64 // bounds the cache
 
 func compiledFor(spec *Spec, asked []Command) *compiled {
 	key := compiledKey{spec: *spec}
@@ -133,8 +128,8 @@ func compiledFor(spec *Spec, asked []Command) *compiled {
 	return p
 }
 
-// compile sorts the rows for the asked commands by the command that sets them. Of rows that
-// differ in distance only the longest one counts.
+// compile groups the rows for the asked commands by the command that sets them. Among rows that differ only in distance, the longest
+// counts.
 func compile(spec *Spec, asked uint32) *compiled {
 	s := &compiled{}
 	for c := range s.programs[:Commands] {
@@ -161,7 +156,7 @@ func compile(spec *Spec, asked uint32) *compiled {
 	return s
 }
 
-// addStep adds n to list, keeping one step for each next command.
+// addStep adds n to list, and keeps one step for each next command.
 func addStep(list []step, n step) []step {
 	for i := range list {
 		if list[i].next == n.next {
@@ -189,15 +184,14 @@ func (s *State) Reset() {
 	}
 }
 
-// Nodes returns the clocks that Earliest takes the maximum of, by rank, by bank group over
-// all ranks and by bank over all ranks. They follow Issue; the caller only reads.
+// Nodes returns the clocks over which Earliest takes the maximum: by rank, by bank group and by bank, each over all ranks. Issue updates
+// them; the caller must only read.
 func (s *State) Nodes() (ranks, groups, banks []Node) { return s.ranks, s.groups, s.banks }
 
-// Rows returns the open row of each bank over all ranks, or -1. It follows Issue; the
-// caller only reads.
+// Rows returns the open row of each bank over all ranks, or -1. Issue updates it; the caller must only read.
 func (s *State) Rows() []int32 { return s.rows }
 
-// Shift moves every clock of the state on: relative to it nothing changes.
+// Shift adds clocks to every clock of the state, so that relative times stay the same.
 func (s *State) Shift(clocks int64) {
 	for _, nodes := range [][]Node{s.ranks, s.groups, s.banks} {
 		for i := range nodes {
@@ -215,8 +209,8 @@ func (s *State) Shift(clocks int64) {
 	}
 }
 
-// AppendRelative appends what of the state bears on commands after now, in clocks from now on. Two states that append the same allow
-// equal further commands at equal distances, in whatever rows.
+// AppendRelative appends the parts of the state that affect commands after now, in clocks relative to now. Two states that append the same
+// allow the same further commands at the same distances, whatever the rows.
 func (s *State) AppendRelative(dst []int64, now int64) []int64 {
 	for _, nodes := range [...][]Node{s.ranks, s.groups, s.banks} {
 		for i := range nodes {
@@ -244,11 +238,11 @@ func (s *State) AppendRelative(dst []int64, now int64) []int64 {
 	return dst
 }
 
-// Spec returns the spec that the state was made for.
+// Spec returns the spec of the state.
 func (s *State) Spec() *Spec { return s.spec }
 
-// Earliest returns the first clock, at least 0, at which the constraints set by
-// the issued commands allow cmd at a. The command buses are not counted.
+// Earliest returns the first clock, at least 0, at which the constraints set by issued commands allow cmd at a. It ignores the command
+// buses.
 func (s *State) Earliest(cmd Command, a Address) int64 {
 	c := cmd & (Slots - 1)
 	t := s.ranks[a.Rank][c]
@@ -270,7 +264,7 @@ func (s *State) Earliest(cmd Command, a Address) int64 {
 	return max(t, s.groups[g][c], s.banks[g*s.banksPerGroup+int(a.Bank)][c])
 }
 
-// ranks returns the ranks that a command concerns, from first to before end, where a pseudo-channel has so many.
+// ranks returns the ranks that a command acts on, from first up to, excluding, end.
 func (s Span) ranks(perPseudo int, rank int32) (first, end int) {
 	if s != SameBanksAll && s != WholeChannel {
 		return int(rank), int(rank) + 1
@@ -279,8 +273,8 @@ func (s Span) ranks(perPseudo int, rank int32) (first, end int) {
 	return first, first + perPseudo
 }
 
-// spanned returns the banks of a command of several banks, as numbers within the rank from
-// first to before end.
+// spanned returns the banks that a command of several banks acts on: every stride-th number within the rank, from first up to, excluding,
+// end.
 func (s *Spec) spanned(span Span, a Address) (first, stride, end int) {
 	if span == BankPair {
 		half := s.Banks() / 2
@@ -289,9 +283,8 @@ func (s *Spec) spanned(span Span, a Address) (first, stride, end int) {
 	return int(a.Bank), s.BanksPerGroup, s.Banks()
 }
 
-// Issue records that cmd issues at a at the given clock: constraints and the
-// banks' open rows follow. Commands of one kind that a window constrains (ACT)
-// must come in the order of their clocks; others may come in any order.
+// Issue records that cmd issues at a at the given clock, and updates constraints and open rows. Commands of a kind that a window constrains
+// (ACT) must come in the order of their clocks; others may come in any order.
 func (s *State) Issue(cmd Command, a Address, clock int64) {
 	p := &s.programs[cmd&(Slots-1)]
 	s.ranks[a.Rank].apply(p.rank, clock)
@@ -321,7 +314,7 @@ func (s *State) Issue(cmd Command, a Address, clock int64) {
 	}
 }
 
-// issueBank is Issue for bank b of the command, in bank group g, both over all ranks.
+// issueBank is Issue for bank b in bank group g, both counted over all ranks.
 func (s *State) issueBank(p *program, g, b int, row int32, clock int64) {
 	s.groups[g].apply(p.group, clock)
 	s.banks[b].apply(p.bank, clock)
@@ -333,7 +326,7 @@ func (s *State) issueBank(p *program, g, b int, row int32, clock int64) {
 	}
 }
 
-// issueWide is Issue for what reaches beyond the rank, and for windows.
+// issueWide is Issue for effects beyond the rank, and for windows.
 func (s *State) issueWide(p *program, rank int, clock int64) {
 	first, end := 0, len(s.ranks)
 	if s.ranksPerPseudo < end {
@@ -364,8 +357,8 @@ func (s *State) issueWide(p *program, rank int, clock int64) {
 	}
 }
 
-// ClockRuns reports whether the data clock that cmd needs, if any, runs at the given clock:
-// without it the standard's DataClockCommand must issue so before that its steps are over.
+// ClockRuns reports whether the data clock runs at the given clock, if cmd needs it. If not, the standard's DataClockCommand must issue
+// early enough that its steps are over.
 func (s *State) ClockRuns(cmd Command, rank int, clock int64) bool {
 	return !s.programs[cmd&(Slots-1)].clocked || clock <= s.running[rank]
 }
@@ -378,8 +371,7 @@ func (n *Node) apply(steps []step, clock int64) {
 	}
 }
 
-// pushWindow enters clock into the window's ring, whose oldest entry then
-// bounds the next command of the ranks first to end-1.
+// pushWindow enters clock into the window's ring. The ring's oldest entry then bounds the next command of the ranks first to end-1.
 func (s *State) pushWindow(w *window, first, end int, clock int64) {
 	pos := &s.ringPos[first*s.windows+w.index]
 	ring := s.rings[first*s.ringSize+w.ring:][:w.size]
@@ -394,7 +386,7 @@ func (s *State) pushWindow(w *window, first, end int, clock int64) {
 	}
 }
 
-// setRank sets the open rows of a command of a rank or of all ranks of its pseudo-channel.
+// setRank sets the open rows after a command of a rank, or of all ranks of its pseudo-channel.
 func (s *State) setRank(p *program, rank int, row int32) {
 	if p.leaves != Open {
 		row = -1

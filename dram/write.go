@@ -5,7 +5,7 @@ import (
 	"io"
 )
 
-// WriteStandards writes a line for each standard, and for each of their parts; tabs divide cells.
+// WriteStandards writes a line for each standard, and for each of its parts, with tabs between cells.
 func WriteStandards(w io.Writer, standards []*Standard) {
 	fmt.Fprintln(w, "standard\tparts\twhat it is")
 	for _, s := range standards {
@@ -16,7 +16,7 @@ func WriteStandards(w io.Writer, standards []*Standard) {
 		for _, name := range standard.PartNames() {
 			s, err := standard.Part(name)
 			if err != nil {
-				continue // ReadStandard has composed it, and a test those that ship
+				continue // cannot fail: ReadStandard has composed it, and a test composes shipped ones
 			}
 			fmt.Fprintf(w, "%s\t%v\t%.1fGB/s\t%d-%d-%d\t%v\t%d x %d\t%d x%d\n", s.Name, s.TCK, float64(s.Bandwidth())/1e9,
 				s.CL, s.TRCD, s.TRP, s.RankBytes(), s.BankGroups, s.BanksPerGroup, s.Chips(), s.DeviceWidth)
@@ -24,7 +24,7 @@ func WriteStandards(w io.Writer, standards []*Standard) {
 	}
 }
 
-// Write writes a part, with tabs between cells: its organisation, each timing with meaning and source, its currents.
+// Write writes a part, with tabs between cells: its organisation, its timings with meaning and source, its currents.
 func (s *Spec) Write(w io.Writer) {
 	rules := s.Rules()
 	fmt.Fprintf(w, "%s: %s\n", s.Name, rules.Title)
@@ -66,7 +66,7 @@ func (s *Spec) Write(w io.Writer) {
 	}
 }
 
-// printECC prints what the key ecc would make of a part.
+// printECC prints the effect of each value of the key ecc on a part.
 func printECC(w io.Writer, s Spec) {
 	fmt.Fprint(w, "with check bits (--set ecc=...):")
 	if s.ECC = SideBandECC; s.Chips() > 1 {

@@ -11,42 +11,42 @@ import (
 	"github.com/l3sim/l3sim/units/portable"
 )
 
-// AgentSpec says how many sessions of coding agents are drawn.
+// AgentSpec describes the sessions of coding agents to draw.
 type AgentSpec struct {
-	Requests int     // of all sessions; the last one ends early
-	RatePerS float64 // sessions that begin a second, at random; 0: all begin together
-	// MaxTokens bounds the prompt and the answer of a request: sessions that grow beyond it are drawn again. 0: none is.
+	Requests int     // requests of all sessions; the last session ends early
+	RatePerS float64 // sessions started per second, at random times; 0: all start together
+	// MaxTokens bounds the prompt and the answer of a request: a session that exceeds it is drawn again. 0: no bound.
 	MaxTokens int
 	Seed      uint64
 }
 
-// quantile is a distribution by published percentiles. Between two of them its logarithm grows evenly; behind the last but one it
-// is bent so that the mean is the published one.
+// quantile is a distribution given by published percentiles. Its logarithm is linear between percentiles. Beyond the last but one it is
+// bent so that the mean is the published one.
 type quantile struct {
-	shares []float64 // that do not exceed a value, from 0 to 1
+	shares []float64 // cumulative shares, from 0 to 1
 	values []float64
 	mean   float64
 	bend   float64
 }
 
 // The 739 sessions of Claude Code of https://github.com/callanjfox/kv-cache-tester (README.md, "Included Traces"): minimum, quartiles,
-// maximum and mean; of answers the 10th, 50th and 90th percentile and the mean, between 1 and an assumed 16,384 tokens.
+// maximum and mean. For answers: the 10th, 50th and 90th percentile and the mean, between 1 and an assumed 16,384 tokens.
 var (
 	quartiles     = []float64{0, 0.25, 0.5, 0.75, 1}
-	agentRequests = bent(quartiles, []float64{3, 19, 48, 101, 1178}, 80)                     // of a session
+	agentRequests = bent(quartiles, []float64{3, 19, 48, 101, 1178}, 80)                     // requests of a session
 	agentFirst    = bent(quartiles, []float64{6343, 18726, 24775, 105061, 851858}, 92473)    // tokens of the first prompt
-	agentLast     = bent(quartiles, []float64{11053, 94686, 137529, 208960, 894371}, 181659) // of the last one
+	agentLast     = bent(quartiles, []float64{11053, 94686, 137529, 208960, 894371}, 181659) // tokens of the last prompt
 	agentThink    = bent(quartiles, []float64{0, 6, 10, 30, 78638}, 199)                     // seconds from an answer to the next request
 	agentAnswer   = bent([]float64{0, 0.1, 0.5, 0.9, 1}, []float64{1, 103, 218, 937, mostAnswer}, 446)
 )
 
 const (
 	mostAnswer      = 16384  // tokens
-	leastAgentLimit = 50_000 // tokens, within which at least one session in ten ends
+	leastAgentLimit = 50_000 // tokens; at least one session in ten stays within this limit
 )
 
-// bent returns the distribution of percentiles that has a mean. It is found at the first call: that takes 15 ms, which a program without
-// sessions does not spend.
+// bent returns the distribution with these percentiles and this mean. It is computed at the first call, since it takes 15 ms that other
+// runs need not spend.
 func bent(shares, values []float64, mean float64) func() *quantile {
 	return sync.OnceValue(func() *quantile {
 		q := &quantile{shares, values, mean, 1}
@@ -63,7 +63,7 @@ func bent(shares, values []float64, mean float64) func() *quantile {
 	})
 }
 
-// average returns the mean, by the midpoints of 4,096 shares.
+// average returns the mean, by the midpoint rule with 4,096 intervals.
 func (q *quantile) average() float64 {
 	const n = 4096
 	sum := 0.0
@@ -73,7 +73,7 @@ func (q *quantile) average() float64 {
 	return sum / n
 }
 
-// at returns the value that a share does not exceed.
+// at returns the quantile of a share.
 func (q *quantile) at(share float64) float64 {
 	i := 1
 	for i < len(q.shares)-1 && share > q.shares[i] {
@@ -90,9 +90,10 @@ func (q *quantile) at(share float64) float64 {
 	return from * portable.Exp(float64(part*portable.Log(to/from)))
 }
 
-// DrawAgents returns requests of sessions of coding agents, drawn from published percentiles: turns wait for the one before, and their
-// prompts begin with all that came before. A session's first and last prompt have the same rank among all sessions; tools add evenly
-// between, what answers leave. A prompt that would be longer than the last one is compacted to the first one's length.
+// DrawAgents returns requests of coding-agent sessions, drawn from published percentiles. Each turn waits for the one before, and its
+// prompt begins with the whole conversation so far. A session's first and last prompt are at the same quantile of their distributions. Tool
+// output fills the difference evenly between turns. A prompt that would exceed the last prompt's length is compacted to the first prompt's
+// length.
 func DrawAgents(spec AgentSpec) (*Trace, error) {
 	switch {
 	case spec.Requests < 1 || spec.Requests > MaxRequests:
@@ -117,7 +118,7 @@ func DrawAgents(spec AgentSpec) (*Trace, error) {
 	return t, nil
 }
 
-// addAgent adds the turns of a session that begins at a time in seconds.
+// addAgent adds the turns of a session that begins at start seconds.
 func (t *Trace) addAgent(random *rand.Rand, session int, start float64, spec *AgentSpec) error {
 	rank := random.Float64()
 	for spec.MaxTokens > 0 && float64(agentLast().at(rank))+mostAnswer > float64(spec.MaxTokens) {
@@ -132,14 +133,14 @@ func (t *Trace) addAgent(random *rand.Rand, session int, start float64, spec *Ag
 			left -= answers[i]
 		}
 	}
-	added := max(left, 0) / float64(max(turns-1, 1)) // by tools between two turns
+	added := max(left, 0) / float64(max(turns-1, 1)) // tokens of tool output between two turns
 	prompt, at := first, start
 	for i, answer := range answers {
 		turn := &Turn{Session: session}
 		if i > 0 {
 			think := agentThink().at(random.Float64())
 			at += float64(think)
-			turn.Waits, turn.Think = true, units.FromPicoseconds(math.Round(think*1e3)*1e9) // to the millisecond
+			turn.Waits, turn.Think = true, units.FromPicoseconds(math.Round(think*1e3)*1e9) // rounded to 1 ms
 			if prompt += answers[i-1] + added; prompt > last+0.5 {
 				prompt = first
 			}

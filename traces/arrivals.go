@@ -16,45 +16,44 @@ import (
 
 // Kinds of arrivals.
 const (
-	ArrivalsAuto   = "auto"        // ArrivalsTrace where requests have times; else ArrivalsPoisson with a rate, ArrivalsAtOnce without
-	ArrivalsAtOnce = "all-at-once" // all are there at the start: a full queue, which measures throughput
+	ArrivalsAuto   = "auto"        // ArrivalsTrace if requests have times; else ArrivalsPoisson if a rate is given, ArrivalsAtOnce if not
+	ArrivalsAtOnce = "all-at-once" // all at the start: a full queue, which measures throughput
 	ArrivalsTrace  = "trace"       // the file's times
-	// ArrivalsPoisson draws exponential gaps, ArrivalsGamma gaps with a coefficient of variation.
+	// ArrivalsPoisson draws exponential gaps, ArrivalsGamma gaps with a given coefficient of variation.
 	ArrivalsPoisson = "poisson"
 	ArrivalsGamma   = "gamma"
-	// ArrivalsClosed is a number of users: each sends its next request when it has the answer
-	// to the last one, and has thought.
+	// ArrivalsClosed is a number of users: each sends the next request a think time after the answer to the last.
 	ArrivalsClosed = "closed-loop"
 )
 
-// Distributions of the time that a user of a closed loop thinks.
+// Distributions of the think time of closed-loop users.
 const (
 	ThinkFixed       = "fixed"
 	ThinkExponential = "exponential"
 )
 
-// ArrivalSpec is the section [arrivals]: when the requests of a trace come.
+// ArrivalSpec is the section [arrivals]: when the requests of a trace arrive.
 type ArrivalSpec struct {
-	// Kind is "auto", "all-at-once", "trace", "poisson", "gamma" or "closed-loop". "auto" takes the times of a file that has
-	// them; without any it draws Poisson arrivals where there is a rate, and else lets all come at once.
+	// Kind is "auto", "all-at-once", "trace", "poisson", "gamma" or "closed-loop". "auto" uses the file's times if it has any; otherwise it
+	// draws Poisson arrivals if a rate is given, and lets all requests arrive at once if not.
 	Kind string `toml:"kind"`
-	// RatePerS is the mean rate in requests a second: of what is drawn, and of a file whose times are stretched to it; 0: none
-	// is given.
+	// RatePerS is the mean rate in requests a second: of drawn arrivals, or of a file's times, which are stretched to it; 0: no rate is
+	// given.
 	RatePerS float64 `toml:"rate_per_s"`
 	CV       float64 `toml:"cv"` // coefficient of variation of the gaps of "gamma"; 1 is Poisson, above it is bursty
-	// Users is how many requests of "closed-loop" are there at most.
+	// Users is the maximum number of concurrent requests with "closed-loop".
 	Users int `toml:"users"`
 	// ThinkTime is the mean time from an answer to the same user's next request.
 	ThinkTime units.Duration `toml:"think_time"`
 	// ThinkDistribution is "fixed" or "exponential".
 	ThinkDistribution string `toml:"think_distribution"`
-	// Scale multiplies the rate of a file's times: 2 has requests come in half the time.
+	// Scale multiplies the rate of a file's times: at 2, requests arrive in half the time.
 	Scale float64 `toml:"scale"`
-	// Window is the part of a file's times that is run, from:to, without its end; "" for all. Its start is the run's.
+	// Window is the part of a file's times to run, from:to, without its end; "" for all. Its start becomes time 0.
 	Window string `toml:"window"`
 }
 
-// ArrivalDefaults is the section [arrivals] below all presets.
+// ArrivalDefaults are the defaults of the section [arrivals], below all presets.
 const ArrivalDefaults = `
 [arrivals]
 kind = "auto"                  # a file's times where it has any, else all at once, as in the paper; TTFT; --arrivals
@@ -88,10 +87,10 @@ func (s *ArrivalSpec) Check(c *input.Check) {
 	c.That(s.RatePerS == 0 || s.Scale == 1, "scale", s.Scale, "1 with %s, which stretches the times itself", input.Key("arrivals.rate_per_s"))
 }
 
-// maxTime is the longest time between events: a year does not fit the clock, this does.
+// maxTime bounds the time between events, so that many of them fit the clock.
 const maxTime = 24 * 3600 * units.Second
 
-// window returns the two times of Window; of "" all there is.
+// window returns the two times of Window, or the whole range for "".
 func (s *ArrivalSpec) window() (from, to units.Duration, err error) {
 	if s.Window == "" {
 		return 0, math.MaxInt64, nil
@@ -117,15 +116,15 @@ func ParseWindow(text string) (from, to units.Duration, err error) {
 	return from, to, nil
 }
 
-// Arrivals is how the requests of a trace come.
+// Arrivals describes how the requests of a trace arrive.
 type Arrivals struct {
 	Kind string // "" in a trace whose requests have their times from elsewhere
-	// RatePerS is the mean rate; 0 where all come at once, or when others have been served.
+	// RatePerS is the mean rate; 0 if all arrive at once, or if arrivals depend on completions.
 	RatePerS float64
 	Closed   *ClosedLoop // of "closed-loop"
 }
 
-// Described returns the arrivals of a trace, which its times say where nothing else does.
+// Described returns the arrivals of a trace, derived from its times if they were not set.
 func (t *Trace) Described() Arrivals {
 	t = cmp.Or(t, &Trace{})
 	a := t.Arrivals
@@ -139,15 +138,14 @@ func (t *Trace) Described() Arrivals {
 	return a
 }
 
-// Waits says whether requests come when others have been served: turns of conversations that wait
-// for one another, where the times of the file are used.
+// Waits reports whether arrivals depend on completions: the file's times are used, and turns of conversations wait for one another.
 func (t *Trace) Waits() bool {
 	t = cmp.Or(t, &Trace{})
 	return t.Described().Kind == ArrivalsTrace && slices.ContainsFunc(t.Requests, func(r Request) bool { return r.Turn != nil && r.Turn.Waits })
 }
 
-// Turns returns, of each turn that others wait for, the places of those, by its own place in the trace. A turn
-// does not wait for turns that are not in the trace, nor for turns of other conversations that stand behind it.
+// Turns returns, for each turn that others wait for, the indices in the trace of the waiting turns, by its own index. A turn does not wait
+// for turns that are not in the trace, nor for turns of other conversations that come after it.
 func (t *Trace) Turns() map[int32][]int32 {
 	t = cmp.Or(t, &Trace{})
 	type turn struct{ session, number int }
@@ -186,8 +184,8 @@ func (t *Trace) span() units.Duration {
 	return last - first
 }
 
-// Cut returns the requests of a window of the trace's times, whose start is time 0. A window
-// without a request is an *input.Error.
+// Cut returns the requests in a window of the trace's times; the window's start becomes time 0. A window without a request is an
+// *input.Error.
 func (t *Trace) Cut(spec ArrivalSpec) (*Trace, error) {
 	if err := t.given(); err != nil {
 		return nil, err
@@ -214,8 +212,8 @@ func (t *Trace) Cut(spec ArrivalSpec) (*Trace, error) {
 	return &cut, nil
 }
 
-// Repeated returns a trace of n requests: those of t again and again, each time behind the last,
-// after the mean gap where they have times. Those of an empty trace are none.
+// Repeated returns a trace of n requests that repeats t. Each repetition begins the mean gap after the last, if the requests have times. An
+// empty trace stays empty.
 func (t *Trace) Repeated(n int) *Trace {
 	t = cmp.Or(t, &Trace{})
 	if len(t.Requests) == 0 {
@@ -237,11 +235,9 @@ func (t *Trace) Repeated(n int) *Trace {
 	return again
 }
 
-// Arrive returns the trace with the arrivals that spec says. Its requests keep their order
-// and lengths. What is drawn depends on the seed and on the place of a request in the trace
-// alone: gaps are drawn at a rate of 1 and then stretched, so that runs at different rates,
-// or of different systems, see the same pattern. Drawn gaps are stretched to the rate
-// exactly, as vLLM's benchmark does (vllm/benchmarks/serve.py, get_request).
+// Arrive returns the trace with arrivals by spec. Requests keep their order and lengths. Draws depend only on the seed and on a request's
+// position in the trace: gaps are drawn at a rate of 1 and then stretched, so that runs at different rates, or of different systems, see
+// the same pattern. Drawn gaps are stretched to give the rate exactly, as in vLLM's benchmark (vllm/benchmarks/serve.py, get_request).
 //
 // Times that a file lacks, and times beyond 106 days, are an *input.Error.
 func (t *Trace) Arrive(spec ArrivalSpec, seed uint64) (*Trace, error) {
@@ -279,7 +275,7 @@ func (t *Trace) Arrive(spec ArrivalSpec, seed uint64) (*Trace, error) {
 	return t.with(t.AtOnce().Requests, Arrivals{Kind: ArrivalsAtOnce}), nil
 }
 
-// arrivalKind returns how requests come that spec leaves to a trace, of which there are n. The error is that of Arrive.
+// arrivalKind resolves "auto" for a trace of n requests. The error is that of Arrive.
 func (t *Trace) arrivalKind(spec *ArrivalSpec, n int) (string, error) {
 	kind, span := spec.Kind, t.span()
 	if kind == ArrivalsAuto {
@@ -305,19 +301,19 @@ func (t *Trace) arrivalKind(spec *ArrivalSpec, n int) (string, error) {
 	return kind, nil
 }
 
-// CheckDrawn says whether n requests without times, those of a built-in trace, can come as spec says. The error is that of Arrive.
+// CheckDrawn returns an error if n requests without times, those of a built-in trace, cannot arrive by spec. The error is that of Arrive.
 func (s *ArrivalSpec) CheckDrawn(name string, n int) error {
 	_, err := (&Trace{Name: name}).arrivalKind(s, n)
 	return err
 }
 
-// tooSlow is the error for a rate at which the clock ends before n requests have come.
+// tooSlow is the error for a rate at which n requests take longer than the clock's range.
 func tooSlow(name string, n int, rate float64) error {
 	return &input.Error{Key: "arrivals.rate_per_s", Value: fmt.Sprint(rate),
 		Expected: fmt.Sprintf("a rate at which the %d requests of %s come within 106 days", n, name)}
 }
 
-// stretched returns the trace with request i at at(i) picoseconds.
+// stretched returns the trace with request i arriving at at(i) picoseconds.
 func (t *Trace) stretched(at func(i int) float64, a Arrivals) (*Trace, error) {
 	requests := slices.Clone(t.Requests)
 	for i := range requests {
@@ -336,7 +332,7 @@ func (t *Trace) with(requests []Request, a Arrivals) *Trace {
 	return &at
 }
 
-// gaps returns n times of arrival, the first 0, with gaps of mean 1.
+// gaps returns n arrival times, the first 0, with gaps of mean 1.
 func gaps(n int, kind string, cv float64, seed uint64) []float64 {
 	r := rand.New(stream(seed, "arrivals", kind))
 	draw := func() float64 { return exponential(r) }
@@ -351,13 +347,11 @@ func gaps(n int, kind string, cv float64, seed uint64) []float64 {
 	return at
 }
 
-// exponential draws from the exponential distribution of mean 1, with the same bits on every
-// machine.
+// exponential draws from the exponential distribution of mean 1, bit-identical on every machine.
 func exponential(r *rand.Rand) float64 { return -portable.Log(1 - float64(r.Float64())) }
 
-// gamma draws from the gamma distribution of a shape and scale 1 (Marsaglia and Tsang, "A
-// simple method for generating gamma variables", ACM TOMS 26(3), 2000), with the same bits on
-// every machine.
+// gamma draws from the gamma distribution of a shape and scale 1 (Marsaglia and Tsang, "A simple method for generating gamma variables",
+// ACM TOMS 26(3), 2000), bit-identical on every machine.
 func gamma(r *rand.Rand, shape float64) float64 {
 	if shape < 1 {
 		u := 1 - float64(r.Float64())
@@ -389,7 +383,7 @@ func normal(r *rand.Rand) float64 {
 	}
 }
 
-// ClosedLoop is users that each have one request at a time.
+// ClosedLoop is a set of users, each with one request at a time.
 type ClosedLoop struct {
 	Users        int
 	ThinkTime    units.Duration // mean
@@ -397,8 +391,7 @@ type ClosedLoop struct {
 	seed         uint64
 }
 
-// Thinking returns a function that draws the times that users think, one request after
-// another in the order in which these are sent.
+// Thinking returns a function that draws the think times of successive requests, in the order in which they are sent.
 func (c *ClosedLoop) Thinking() func() units.Duration {
 	if c.distribution != ThinkExponential {
 		return func() units.Duration { return c.ThinkTime }

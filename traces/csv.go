@@ -12,18 +12,18 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// csvColumns is a format with the places of its columns in one file.
+// csvColumns is a format with the positions of its columns in one file.
 type csvColumns struct {
 	table
 	comma rune
 
-	inputAt, outputAt, arrivalAt, sessionAt int // -1 where the file has no such column
+	inputAt, outputAt, arrivalAt, sessionAt int // -1 if the file has no such column
 }
 
-// readCSV adds the rows of a CSV file with a header until there are enough.
+// readCSV adds the rows of a CSV file with a header, until there are enough.
 func (c *collector) readCSV(r *bufio.Reader) error {
 	r = bufio.NewReaderSize(r, peeked)
-	head, _ := r.Peek(peeked) // what cannot be read is an error below
+	head, _ := r.Peek(peeked) // a read error is reported below
 	if !bytes.Contains(head, []byte("\n")) && bytes.Contains(bytes.TrimSpace(head), []byte("\r")) {
 		return &input.Error{File: c.file, Line: 1, Value: "lines that end in a carriage return alone",
 			Expected: `line feeds; tr '\r' '\n' < FILE writes it so`}
@@ -59,7 +59,8 @@ func (c *collector) readCSV(r *bufio.Reader) error {
 	return nil
 }
 
-// delimiter returns what stands between the columns of a file's first line: commas; semicolons, tabs or bars where these are more.
+// delimiter returns the column separator of a file by its first line: the most frequent of commas, semicolons, tabs and bars; commas win
+// ties.
 func delimiter(head []byte) rune {
 	line, rest, more := bytes.Cut(head, []byte("\n"))
 	for ; more && comment(line) != 0; line, rest, more = bytes.Cut(rest, []byte("\n")) {
@@ -73,7 +74,7 @@ func delimiter(head []byte) rune {
 	return comma
 }
 
-// comment returns what begins a comment in a file that begins with one, 0 for others.
+// comment returns the comment character if a file begins with a comment, else 0.
 func comment(head []byte) rune {
 	if bytes.HasPrefix(head, []byte("# ")) {
 		return '#'

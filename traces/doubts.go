@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// sumNames are columns that say how many requests a row stands for, as in OpenAI's exports of usage.
+// sumNames are columns with the number of requests that a row stands for, as in OpenAI's usage exports.
 var sumNames = strings.Fields("num_model_requests num_requests request_count n_requests requests_count")
 
-// cacheNames are the tokens of a prompt that Anthropic's input_tokens leaves out.
+// cacheNames are columns of prompt tokens that Anthropic's input_tokens excludes.
 var cacheNames = []string{"cache_read_input_tokens", "cache_creation_input_tokens"}
 
-// noteLengths notes columns that say that the lengths a file is read by are not those of a request.
+// noteLengths adds notes about columns which suggest that the lengths read are not those of single requests.
 func (c *collector) noteLengths(t *table, s *sample) {
 	above := func(name string, least float64) bool {
 		return slices.ContainsFunc(numbersIn(s.column(name)), func(x float64) bool { return x > least })
 	}
-	beside := func(name string) bool { // t.input, as a part of the same object
+	beside := func(name string) bool { // t.input or t.output in the same object
 		return strings.TrimSuffix(name, lastName(name)) == strings.TrimSuffix(t.input, lastName(t.input))
 	}
 	if name := s.findName(sumNames); name != "" && above(name, 1) {
@@ -36,17 +36,17 @@ func (c *collector) noteLengths(t *table, s *sample) {
 		return
 	}
 	for _, name := range s.nested {
-		elsewhere := stem(name) == stem(t.input) && strings.Count(name, ".") == strings.Count(t.input, ".") // as Cohere's billed tokens
+		elsewhere := stem(name) == stem(t.input) && strings.Count(name, ".") == strings.Count(t.input, ".") // such as Cohere's billed tokens
 		if name != t.input && (slices.Contains(inputNames[:3], stem(name)) && beside(name) || elsewhere) && above(name, 0) && !slices.Equal(s.values[name], s.values[t.input]) {
 			c.note("prompts are read from %s, whose numbers differ from those of %s; --columns input=%[2]s,output=%[3]s reads these", t.input, name, t.output)
 		}
 	}
 }
 
-// durations are names of times of arrival and of durations: of nginx's request_time, of a server's queue_time.
+// durations are names that look like arrival times and are durations, such as nginx's request_time or a server's queue_time.
 var durations = []string{"request_time", "queue_time", "queued_time"}
 
-// withoutUnit is the name of a column without the unit at its end.
+// withoutUnit strips the unit from the end of a column's name.
 func withoutUnit(name string) string {
 	words := strings.Split(stem(name), "_")
 	if n := len(words); n > 1 && unitWords[words[n-1]] != "" {
@@ -55,7 +55,7 @@ func withoutUnit(name string) string {
 	return strings.Join(words, "_")
 }
 
-// isDayNumbers says that texts are days as numbers, such as 20260102.
+// isDayNumbers reports whether texts are dates written as numbers, such as 20260102.
 func isDayNumbers(texts []string) bool {
 	return len(texts) > 0 && !slices.ContainsFunc(texts, func(text string) bool {
 		day, err := time.Parse("20060102", text)
@@ -63,8 +63,7 @@ func isDayNumbers(texts []string) bool {
 	})
 }
 
-// isRounded says that seconds since 1970, or parts of them, are written with an exponent and fewer digits than whole seconds have, as
-// spreadsheets do.
+// isRounded reports whether an epoch time is written with an exponent and too few digits for whole seconds, as spreadsheets do.
 func isRounded(text string) bool {
 	mantissa, _, exponent := strings.Cut(strings.ToLower(text), "e")
 	return exponent && len(strings.Trim(strings.Replace(mantissa, ".", "", 1), "+-")) < 10

@@ -18,12 +18,12 @@ import (
 	"github.com/l3sim/l3sim/input/list"
 )
 
-// read reads the file, whose text is unpacked and whose own reader is file.
+// read reads a file; text is its decompressed content, file its own reader.
 func (c *collector) read(text *bufio.Reader, file io.Reader) error {
 	if _, err := text.Peek(4); err != nil && err != io.EOF {
 		return input.FileError(c.file, err)
 	}
-	first, _ := text.Peek(min(beginning, text.Buffered())) // more may come late, or be an error of a later line
+	first, _ := text.Peek(min(beginning, text.Buffered())) // the rest may arrive late, or hold an error to be reported with its line
 	switch {
 	case bytes.HasPrefix(first, []byte(parquetMagic)):
 		return c.readParquet(text, file)
@@ -44,14 +44,14 @@ func (c *collector) read(text *bufio.Reader, file io.Reader) error {
 	return c.readCSV(text)
 }
 
-// peeked is the number of bytes that tell the format of a file, and the units of its times: a few rows of long texts. The results
-// of vLLM's benchmark have all their numbers before their lists.
+// peeked is the number of bytes from which a file's format and time units are recognised: a few rows of long texts. Results of vLLM's
+// benchmark have all their numbers before their lists.
 const peeked = 1 << 20
 
-// readObjects reads a file that begins with an object: lines of them, or vLLM's one.
+// readObjects reads a file that begins with a JSON object: JSON lines, or vLLM's single object.
 func (c *collector) readObjects(text *bufio.Reader) error {
 	text = bufio.NewReaderSize(input.FiniteJSON(text), peeked)
-	head, _ := text.Peek(peeked) // what cannot be read is an error later
+	head, _ := text.Peek(peeked) // a read error is reported later
 	s := objectSample(head)
 	has := func(names ...string) bool {
 		return !slices.ContainsFunc(names, func(name string) bool { return !slices.Contains(s.names, name) })
@@ -64,7 +64,7 @@ func (c *collector) readObjects(text *bufio.Reader) error {
 			return c.readGuideLLM(text)
 		case has("resourceSpans") || has("attributes") && (has("context") || has("traceId") || has("trace_id")):
 			return c.readSpans(text)
-		case has(vllmCompleted, vllmInputTotal): // whose sums are no request's
+		case has(vllmCompleted, vllmInputTotal): // sums are not a request
 			return c.readVLLM(text)
 		}
 	}
@@ -100,10 +100,10 @@ func (c *collector) readObjects(text *bufio.Reader) error {
 		Details:  append([]string{"vllm: one object with the lists input_lens, output_lens"}, knownNames(jsonTables)...)}
 }
 
-// listOfObjects is a field that holds an array of objects.
+// listOfObjects matches a field that holds an array of objects.
 var listOfObjects = regexp.MustCompile(`"(\w+)"\s*:\s*\[\s*\{`)
 
-// readArray reads one array of objects, a request each.
+// readArray reads an array of objects, one for each request.
 func (c *collector) readArray(text *bufio.Reader) error {
 	text = bufio.NewReaderSize(input.FiniteJSON(text), peeked)
 	head, _ := text.Peek(peeked)
@@ -120,7 +120,7 @@ func (c *collector) readArray(text *bufio.Reader) error {
 	}
 	c.use(t, "jsonl")
 	j := input.NewJSON(c.file, text)
-	if _, err := j.Token(); err != nil { // the bracket
+	if _, err := j.Token(); err != nil { // the opening bracket
 		return j.Cut(err)
 	}
 	for !c.enough() && j.More() {
@@ -141,14 +141,14 @@ func (c *collector) readArray(text *bufio.Reader) error {
 	return j.End("the array")
 }
 
-// others are formats of JSON lines that are known by names other than those of lengths: what they lack is an error.
+// others are formats of JSON lines that are recognised by fields other than lengths. Missing lengths are an error.
 var others = []table{
 	{format: "llmservingsim", input: "input_toks", output: "output_toks", arrival: "arrival_time_ns", clock: nanoseconds, required: true, exact: true, mark: callsField},
 	{format: "llmservingsim", input: "input_toks", output: "output_toks", arrival: "arrival_time_ns", clock: nanoseconds, required: true, exact: true, mark: "arrival_time_ns"},
 	{format: "mooncake", input: "input_length", output: "output_length", arrival: "timestamp", clock: milliseconds, required: true, mark: "timestamp"},
 }
 
-// objectSample returns the first objects of lines, or of an array.
+// objectSample returns the first objects of JSON lines or of an array.
 func objectSample(head []byte) *sample {
 	s := &sample{objects: true, values: map[string][]string{}}
 	dec := json.NewDecoder(bytes.NewReader(head))
@@ -180,12 +180,12 @@ func objectSample(head []byte) *sample {
 	return s
 }
 
-// mostNested is how deep fields within fields are looked for.
+// mostNested is the depth to which nested fields are searched.
 const mostNested = 3
 
 // addObject adds the numbers and texts of an object.
 func (s *sample) addObject(prefix string, object map[string]any, depth int) {
-	for name, value := range object { // each has a place of its own
+	for name, value := range object { // map order does not matter: each name has its own entry
 		switch v := value.(type) {
 		case json.Number:
 			s.values[prefix+name] = append(s.values[prefix+name], v.String())
@@ -199,11 +199,11 @@ func (s *sample) addObject(prefix string, object map[string]any, depth int) {
 	}
 }
 
-// topFields returns the names of the fields of the object that a text begins with, as far
-// as it goes, and the same with those of the objects within, as a.b.
+// topFields returns the field names of the object that a text begins with, as far as the text goes. nested also has the names within nested
+// objects, as a.b.
 func topFields(text []byte) (names, nested []string) {
 	dec := json.NewDecoder(bytes.NewReader(text))
-	_, err := dec.Token() // the brace
+	_, err := dec.Token() // the opening brace
 	for err == nil && dec.More() {
 		var token json.Token
 		if token, err = dec.Token(); err != nil {
@@ -223,24 +223,22 @@ func topFields(text []byte) (names, nested []string) {
 	return names, nested
 }
 
-// The first bytes of packed files: RFC 1952 and RFC 8878.
+// The first bytes of compressed files: RFC 1952 and RFC 8878.
 var (
 	gzipMagic = []byte{0x1f, 0x8b}
 	zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}
 )
 
-// zstdWindow is the most memory in bytes that a frame may ask for: what the zstd program
-// takes without --long.
+// zstdWindow is the most memory in bytes that a frame may ask for, as the zstd program without --long.
 const zstdWindow = 1 << 27
 
-// unpacked is the text of a file.
+// unpacked is the decompressed text of a file.
 type unpacked struct {
 	*bufio.Reader
 	close func()
 }
 
-// unzip returns the text of r: decompressed where it begins as a gzip or zstd file does,
-// and without a byte-order mark.
+// unzip returns the text of r, decompressed if it begins like a gzip or zstd file, and without a byte-order mark.
 func unzip(r *bufio.Reader) (*unpacked, error) {
 	u := &unpacked{r, func() {}}
 	magic, _ := r.Peek(4)

@@ -9,13 +9,14 @@ import (
 )
 
 // The report of GuideLLM, https://github.com/vllm-project/guidellm (src/guidellm/benchmark/schemas/report.py,
-// src/guidellm/schemas/request_stats.py): requests of one benchmark by how they ended. Reports of version 1 name the times otherwise.
+// src/guidellm/schemas/request_stats.py): the requests of one benchmark, grouped by status. Reports of version 1 have other names for the
+// times.
 var guideTables = []table{
 	{format: "guidellm", input: "prompt_tokens", output: "output_tokens", arrival: "request_start_time", required: true, clock: seconds, exact: true, session: "info.conversation_id"},
 	{format: "guidellm", input: "prompt_tokens", output: "output_tokens", arrival: "start_time", required: true, clock: seconds, exact: true},
 }
 
-// readGuideLLM adds the requests of a report that ended well; what failed, or was cut short when the benchmark ended, is counted.
+// readGuideLLM adds the requests of a report that completed. It counts those that failed or were cut short at the end of the benchmark.
 func (c *collector) readGuideLLM(r *bufio.Reader) error {
 	c.use(&guideTables[0], "")
 	j := input.NewJSON(c.file, r)

@@ -10,23 +10,24 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// blockSizes are the tokens that a hash of a public trace names, the likeliest first: 512 in Mooncake's, 16 in Qwen-Bailian's,
-// 64 in NVIDIA Dynamo's, and the other pages of servers.
+// blockSizes are the tokens for each hash in public traces, the likeliest first: 512 in Mooncake's, 16 in Qwen-Bailian's, 64 in NVIDIA
+// Dynamo's, then other page sizes of servers.
 var blockSizes = []int{BlockTokens, 16, 64, 32, 128, 256, 1024, 2048, 8}
 
-const maxBlock = 1 << 20 // bounds the tokens of a block that a user or a file gives
+const maxBlock = 1 << 20 // bounds the block size that a user or a file gives
 
-// blocks finds the tokens of a block from the tokens and the hashes of prompts.
+// blocks infers the block size from the numbers of tokens and hashes of prompts.
 type blocks struct {
-	given int // by the user or the file, 0 where it is to be found
-	// Blocks of least to most tokens fit all lines so far. In whole they do where writers leave out a last block that is not full.
+	given int // by the user or the file; 0 if it is to be inferred
+	// Block sizes from least to most fit all lines so far. The range leastWhole to mostWhole assumes that writers leave out a last partial
+	// block.
 	least, most           int
 	wholeLeast, wholeMost int
-	lines                 int // with hashes
+	lines                 int // lines with hashes
 	first                 *input.Error
 }
 
-// add narrows the sizes by a prompt and its hashes; false where none fits this one and all before.
+// add narrows the sizes by a prompt and its hashes. It returns false if no size fits this prompt and all before.
 func (b *blocks) add(tokens, hashes int) bool {
 	if b.given > 0 {
 		n := (tokens + b.given - 1) / b.given
@@ -36,7 +37,7 @@ func (b *blocks) add(tokens, hashes int) bool {
 		b.least, b.most, b.wholeLeast, b.wholeMost = 1, math.MaxInt, 1, math.MaxInt
 	}
 	now := *b
-	// ceil(tokens / size) = hashes, or floor.
+	// Either ceil(tokens / size) or floor(tokens / size) equals hashes.
 	now.least = max(b.least, (tokens+hashes-1)/hashes)
 	if hashes > 1 {
 		now.most = min(b.most, (tokens-1)/(hashes-1))
@@ -49,7 +50,7 @@ func (b *blocks) add(tokens, hashes int) bool {
 	return true
 }
 
-// size returns the tokens of a block, 0 where the lines leave too many open.
+// size returns the block size, or 0 if the lines leave too many open.
 func (b *blocks) size() int {
 	if b.given > 0 || b.lines == 0 {
 		return b.given
@@ -65,7 +66,7 @@ func (b *blocks) size() int {
 	return 0
 }
 
-// unknown is the error for prompts and hashes that leave the tokens of a block open.
+// unknown is the error for prompts and hashes that leave the block size open.
 func (b *blocks) unknown() error {
 	bad := *b.first
 	if b.least <= b.most && b.most < math.MaxInt {
@@ -74,7 +75,7 @@ func (b *blocks) unknown() error {
 	return &bad
 }
 
-// expected says how many hashes a prompt should have.
+// expected describes how many hashes a prompt should have.
 func (b *blocks) expected(tokens int) string {
 	size := b.size()
 	if size == 0 {
@@ -84,7 +85,7 @@ func (b *blocks) expected(tokens int) string {
 	return fmt.Sprintf("%s, one for each block of %d tokens of the prompt; --columns block=N names other blocks", input.Plural(n, "hash", "hashes"), size)
 }
 
-// readHashes reads the hashes of a prompt's blocks, nil where there are none.
+// readHashes reads the hashes of a prompt's blocks; nil if there are none.
 func (c *collector) readHashes(line int, o object, t *table, tokens int) ([]uint64, error) {
 	raw, ok := o.value(hashField)
 	if !ok {
@@ -115,8 +116,7 @@ func (c *collector) readHashes(line int, o object, t *table, tokens int) ([]uint
 	return ids, nil
 }
 
-// parseHashes reads a JSON array of whole numbers. Prompts of a million tokens have thousands, which encoding/json reads ten
-// times slower.
+// parseHashes reads a JSON array of whole numbers. encoding/json is ten times slower, and prompts of a million tokens have thousands.
 func parseHashes(raw []byte) ([]uint64, bool) {
 	at := skipSpace(raw, 0)
 	if raw[at] != '[' {
@@ -142,12 +142,12 @@ func parseHashes(raw []byte) ([]uint64, bool) {
 	}
 }
 
-// chain makes hashes of the blocks themselves hashes of all text to their ends: Qwen-Bailian's name a block wherever it stands.
-// Those of one seed are of one text: sessions in which a hash means something else have another.
+// chain turns hashes of single blocks into hashes of all text up to each block's end, since Qwen-Bailian's hash of a block does not depend
+// on its position. Equal hashes mean equal text only under one seed; sessions with hashes of their own have different seeds.
 func chain(ids []uint64, seed uint64) {
-	before := seed * 0xd1342543de82ef95 // odd, so that no two seeds are alike
+	before := seed * 0xd1342543de82ef95 // the factor is odd, so different seeds give different values
 	for i, id := range ids {
-		x := before ^ (id + 0x9e3779b97f4a7c15) // the finaliser of SplitMix64, https://prng.di.unimi.it/splitmix64.c
+		x := before ^ (id + 0x9e3779b97f4a7c15) // SplitMix64's finaliser, https://prng.di.unimi.it/splitmix64.c
 		x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 		x = (x ^ x>>27) * 0x94d049bb133111eb
 		before = x ^ x>>31

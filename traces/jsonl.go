@@ -14,7 +14,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// The fields of JSON lines that are no columns of a table.
+// Fields of JSON lines that are not columns of a table.
 const (
 	hashField     = "hash_ids"
 	sessionField  = "session_id"
@@ -24,8 +24,8 @@ const (
 
 // jsonTables are the known formats of JSON lines.
 var jsonTables = slices.Concat([]table{
-	// Qwen-Bailian's, https://github.com/alibaba-edu/qwen-bailian-usagetraces-anon: Mooncake's names, times in seconds, and hashes of
-	// 16 tokens each by themselves.
+	// Qwen-Bailian's, https://github.com/alibaba-edu/qwen-bailian-usagetraces-anon: Mooncake's names, times in seconds, and a hash for each
+	// block of 16 tokens.
 	{format: "bailian", input: "input_length", output: "output_length", arrival: "timestamp", required: true, clock: seconds, fixed: true,
 		mark: "parent_chat_id", id: "chat_id", parent: "parent_chat_id", block: 16},
 	// Mooncake's traces, https://github.com/kvcache-ai/Mooncake, with hash_ids; NVIDIA Dynamo's and AIPerf's with conversations.
@@ -39,13 +39,13 @@ var jsonTables = slices.Concat([]table{
 	{format: "jsonl", input: vidur.input, output: vidur.output, arrival: vidur.arrival, clock: vidur.clock, fixed: true},
 }, own)
 
-// Fields of JSON lines that tell more of a request, or of the file.
-var delayFields = []string{"delay", "delay_ms"} // milliseconds that a turn waits for, behind the end of the turn before
+// Fields of JSON lines with more about a request, or about the file.
+var delayFields = []string{"delay", "delay_ms"} // milliseconds from the end of the previous turn to this one
 
 const (
-	phaseField = "metadata.benchmark_phase" // of AIPerf's records: a warm-up is no load
-	unitField  = "timestamp_unit"           // of the file's times, on its first line
-	blockField = "block_size"               // tokens of a block that a hash names, on the first line
+	phaseField = "metadata.benchmark_phase" // of AIPerf's records: warm-up requests are not load
+	unitField  = "timestamp_unit"           // unit of the file's times, on its first line
+	blockField = "block_size"               // tokens for each hash, on the first line
 )
 
 func (o object) cells(t *table) cells {
@@ -78,7 +78,7 @@ func (c *collector) readJSONLines(r *bufio.Reader, t *table) error {
 	return nil
 }
 
-// addLine adds the requests of one line: one, or those of a conversation.
+// addLine adds the requests of one line: one request, or those of a conversation.
 func (c *collector) addLine(line int, text []byte, t *table) error {
 	o, err := parseObject(text)
 	if err != nil {
@@ -116,8 +116,8 @@ func (c *collector) addLine(line int, text []byte, t *table) error {
 	return c.add(r, err)
 }
 
-// goesOnWith gives a request its conversation: by the request that it names, or by a session, in which a turn with a delay waits
-// for the one before it.
+// goesOnWith finds a request's conversation: by the request that it names as its parent, or by a session. Within a session, a turn with a
+// delay waits for the one before it.
 func (c *collector) goesOnWith(line int, o object, t *table, r *row) error {
 	if t.parent != "" {
 		id, _ := o.text(t.id)
@@ -153,7 +153,7 @@ func (c *collector) goesOnWith(line int, o object, t *table, r *row) error {
 	return nil
 }
 
-// fields lists the fields that a line must have.
+// fields lists the required fields of a line.
 func (t *table) fields() string {
 	names := []string{t.input, t.output}
 	if t.required {
@@ -176,14 +176,14 @@ func (c *collector) jsonRow(line int, o object, t *table) (row, error) {
 	return t.row(c.file, line, &cells)
 }
 
-// conversation reads a line of LLMServingSim with the calls of an agent: each but the
-// first comes so long after the end of the one before it.
+// conversation reads a line of LLMServingSim with the calls of an agent. Each call but the first follows the end of the one before after a
+// delay.
 func (c *collector) conversation(line int, o object, raw []byte, t *table) ([]row, error) {
 	var calls []json.RawMessage
 	if err := json.Unmarshal(raw, &calls); err != nil {
 		return nil, &input.Error{File: c.file, Line: line, Key: callsField, Expected: "an array of objects with " + t.input + " and " + t.output}
 	}
-	session := "line " + strconv.Itoa(line) // ids that are there twice are two conversations
+	session := "line " + strconv.Itoa(line) // a repeated id is a second conversation
 	start, ok := o.text(t.arrival)
 	at, good := t.parse(start)
 	if !ok || !good {
@@ -214,7 +214,7 @@ func (c *collector) conversation(line int, o object, raw []byte, t *table) ([]ro
 	return rows, nil
 }
 
-// at gives an error that has no place its line.
+// at adds the line to an error without a place.
 func (c *collector) at(line int, err error) error {
 	if bad := new(input.Error); errors.As(err, &bad) {
 		return bad

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// beginning is how many bytes of a file tell its kind: a tar archive has its mark behind 257.
+// beginning is the number of bytes that reveal a file's kind: a tar archive has its mark at byte 257.
 const beginning = 512
 
-// kinds are what files of no known format begin with, behind at bytes, and what makes a file of them that can be read.
+// kinds are unsupported kinds of files: their first bytes (at an offset), and how to convert such a file.
 var kinds = []struct {
 	at                   int
 	magic, name, instead string
@@ -28,7 +28,7 @@ var kinds = []struct {
 
 const utf16 = "iconv -f UTF-16 -t UTF-8 FILE writes it so"
 
-// otherKind names what begins with some bytes, and what to do with it; "" for what may be a trace.
+// otherKind returns the unsupported kind of a file by its first bytes, and what to do instead; "" for a possible trace.
 func otherKind(first []byte) (name, instead string) {
 	for _, k := range kinds {
 		if len(first) > k.at && bytes.HasPrefix(first[k.at:], []byte(k.magic)) {
@@ -47,17 +47,17 @@ func otherKind(first []byte) (name, instead string) {
 	return "", ""
 }
 
-// expectedTokensOfTexts is what an error says of files that hold texts.
+// expectedTokensOfTexts is the expected text of errors for files that hold texts.
 const expectedTokensOfTexts = "lengths in tokens, as CSV, JSON lines, Parquet or one object of vLLM's benchmark; " +
 	"texts of conversations (ShareGPT) must be counted by the model's own tokeniser first"
 
-// hasTexts says that a file without lengths holds the texts of requests.
+// hasTexts reports whether a file without lengths holds the texts of requests.
 func (s *sample) hasTexts() bool {
 	texts := strings.Fields("conversation conversations messages prompt prompts response completion instruction")
 	return s.findName(inputNames) == "" && s.findName(outputNames) == "" && slices.ContainsFunc(s.names, func(name string) bool { return slices.Contains(texts, plainName(name)) })
 }
 
-// oneLength says what a file lacks that has one of the two lengths, "" for others.
+// oneLength describes the missing length of a file that has one of the two, "" for other files.
 func (s *sample) oneLength() string {
 	in, out := s.findName(inputNames), s.findName(outputNames)
 	switch {

@@ -16,25 +16,22 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// Options say which part of a file is read. The zero value reads all of it.
+// Options select the part of a file to read. The zero value reads all of it.
 type Options struct {
-	// Requests is the number of requests that are read, the first in the file, and
-	// nothing behind them. 0 reads all, at most Most.
+	// Requests is the number of requests to read, the first in the file. 0 reads all, at most Most.
 	Requests int
-	Most     int     // 0 is 1,000,000: a simulation of more takes tens of gigabytes
-	SkipBad  bool    // malformed lines are left out and counted
-	Columns  Columns // of a file of no known format
-	// From and To bound the arrivals that are read, from the arrival of the file's first
-	// request on; To itself is out. To = 0 reads all.
+	Most     int     // 0 is 1,000,000, since a larger simulation takes tens of gigabytes
+	SkipBad  bool    // leave out malformed lines and count them
+	Columns  Columns // columns of a file of unknown format
+	// From and To bound the arrivals to read, counted from the file's first request; To is exclusive. To = 0 reads all.
 	From, To units.Duration
 }
 
-// RequestsFile is the name of the requests in a folder that l3sim run writes.
+// RequestsFile is the name of the requests file in a run's result folder.
 const RequestsFile = "requests.csv"
 
-// Load reads the trace file at path, or that of a run's folder. What it begins with gives the format, and whether
-// it is packed, not the file's name. Requests are sorted by arrival, and arrivals count
-// from the first.
+// Load reads the trace file at path, or the one in a run's result folder. It recognises format and compression from the file's first bytes,
+// not its name. Requests are sorted by arrival, and arrivals count from the first.
 //
 // An error in the file is an *input.Error that names file, line and column.
 func (o Options) Load(path string) (*Trace, error) {
@@ -64,7 +61,7 @@ func openError(path string, err error) error {
 	}
 }
 
-// Read is Load from a reader; name stands for the file in errors and names the trace.
+// Read is Load from a reader; name identifies the file in errors and names the trace.
 func (o Options) Read(name string, r io.Reader) (*Trace, error) {
 	if o.Most == 0 {
 		o.Most = maxWhole
@@ -85,22 +82,21 @@ func (o Options) Read(name string, r io.Reader) (*Trace, error) {
 	return c.trace()
 }
 
-// maxWhole is the largest number of requests of a file that is read to its end, where
-// nothing else is asked for.
+// maxWhole is the default limit on the requests of a file that is read to its end.
 const maxWhole = 1_000_000
 
-// row is one request as a file gives it.
+// row is one request as the file gives it.
 type row struct {
 	arrival       instant
 	input, output int
 	line          int
 	hashes        []uint64
 	session       string // "" for a request of no conversation
-	waits         bool   // for the turn before it, if there is one, and think behind that
+	waits         bool   // waits for the previous turn, if any, and for think after it
 	think         units.Duration
-	failed        bool  // it has no answer
-	timed         bool  // the file says when it came
-	turn          *Turn // of the session, where its place is known
+	failed        bool  // the request has no answer
+	timed         bool  // the file gives its arrival
+	turn          *Turn // its turn in the session, if known
 }
 
 // collector collects the requests of a file.
@@ -109,28 +105,28 @@ type collector struct {
 	options Options
 	format  string
 
-	chunks          [][]Request    // of chunkRequests each, but for the last
+	chunks          [][]Request    // of chunkRequests each, except the last
 	found           int            // requests in them
 	first           instant        // arrival of the file's first request
-	begun           bool           // there was one
-	least, most     units.Duration // arrivals
-	last            units.Duration // arrival of the request that was read last
+	begun           bool           // first is set
+	least, most     units.Duration // earliest and latest arrival
+	last            units.Duration // arrival of the request read last
 	unordered       int
 	failed, skipped int
 	firstBad        error
 
-	sessions map[string]int // numbers of conversations
+	sessions map[string]int // conversation numbers by name
 
-	table  table // by which the file is read
+	table  table // the table by which the file is read
 	timed  bool  // a request had a time of its own
 	blocks blocks
-	ends   map[string]instant // the last arrival of conversations whose turns wait
-	roots  map[string]string  // of requests: the first of their conversations
-	warmup int                // requests before a benchmark began to measure
+	ends   map[string]instant // last arrival of each conversation whose turns wait
+	roots  map[string]string  // the first request of each request's conversation
+	warmup int                // number of requests before the benchmark began to measure
 	notes  []string
 }
 
-// use has a file read by a table; format is that of tables of no known one.
+// use sets the table by which the file is read; format names it if the table is of no known format.
 func (c *collector) use(t *table, format string) {
 	c.table = *t
 	if c.format = t.format; c.format == "" {
@@ -138,8 +134,7 @@ func (c *collector) use(t *table, format string) {
 	}
 }
 
-// chunkRequests is the number of requests for which room is made at once. A slice that
-// grows leaves several times its size behind.
+// chunkRequests is the number of requests allocated at once. A growing slice would leave several times its size as garbage.
 const chunkRequests = 1 << 14
 
 func (c *collector) keep(r Request) {
@@ -151,12 +146,12 @@ func (c *collector) keep(r Request) {
 	c.found++
 }
 
-// enough says that nothing more needs to be read.
+// enough reports whether no more needs to be read.
 func (c *collector) enough() bool {
 	return c.options.Requests > 0 && c.found >= c.options.Requests
 }
 
-// skip counts a malformed line, or returns what is wrong with it.
+// skip counts a malformed line, or returns its error if lines are not skipped.
 func (c *collector) skip(err error) error {
 	if !c.options.SkipBad {
 		return input.Edit(err, func(e *input.Error) {
@@ -169,7 +164,7 @@ func (c *collector) skip(err error) error {
 	return nil
 }
 
-// add adds a row, or does what is to be done with a wrong one.
+// add adds a row, or handles the error of a wrong one.
 func (c *collector) add(r row, err error) error {
 	if err != nil {
 		return c.skip(err)
@@ -188,7 +183,7 @@ func (c *collector) add(r row, err error) error {
 	if c.found == 0 {
 		c.least, c.most, c.last = at, at, at
 	}
-	// The difference of two durations may not fit a third.
+	// Computed in seconds, since the difference of two durations may overflow.
 	if span := max(c.most, at).Seconds() - min(c.least, at).Seconds(); !ok || span >= float64(maxSeconds+1) {
 		return c.skip(&input.Error{File: c.file, Line: r.line, Expected: "an arrival within 106 days of all before it"})
 	}
@@ -208,7 +203,7 @@ func (c *collector) add(r row, err error) error {
 	return nil
 }
 
-// turn returns the place of a row in its conversation; its numbers come later.
+// turn returns the turn of a row in its conversation; turns are numbered later.
 func (c *collector) turn(r *row) *Turn {
 	if r.session == "" {
 		return nil

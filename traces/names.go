@@ -24,8 +24,8 @@ func plainName(name string) string {
 	return b.String()
 }
 
-// Names of lengths in public traces, logs of servers and results of benchmarks, the commonest first: OpenAI's usage,
-// NVIDIA's isl and osl, and what else people write.
+// Names of lengths in public traces, server logs and benchmark results, the commonest first: OpenAI's usage, NVIDIA's isl and osl, and
+// others.
 var (
 	inputNames = strings.Fields(`input_tokens input_length prompt_tokens num_prefill_tokens input_toks isl input_len prompt_len prompt_length
 		num_prompt_tokens num_input_tokens n_prompt_tokens n_input_tokens input_sequence_length input_seq_len input_token_count prompt_token_count
@@ -39,8 +39,8 @@ var (
 	sessionNames = strings.Fields("session_id conversation_id")
 )
 
-// timeNames are names of times of arrival without their unit, the surest first: when a request came, was sent, or was
-// written down. From weakTimes on a name may be another time's, and counts where its values rise.
+// timeNames are names of arrival times without their unit, the surest first: when a request came, was sent, or was logged. From weakTimes
+// on, a name may mean another time, and counts only if its values rise.
 var timeNames = strings.Fields(`arrival arrival_time arrived_at arrived arrival_timestamp arrival_ts arrival_at request_arrival request_arrival_time
 	request_timestamp request_created_at request_ts request_start request_start_time request_at requested_at
 	submitted_at submit_time submission_time submit_timestamp submit_ts submit submitted
@@ -52,25 +52,25 @@ var timeNames = strings.Fields(`arrival arrival_time arrived_at arrived arrival_
 
 const weakTimes = "time"
 
-// unitWords are how the last word of a name says the unit of its times.
+// unitWords map the last word of a name to the unit of its times.
 var unitWords = map[string]string{
 	"s": "s", "sec": "s", "secs": "s", "second": "s", "seconds": "s", "ms": "ms", "msec": "ms", "msecs": "ms", "millis": "ms", "millisecond": "ms", "milliseconds": "ms",
 	"us": "us", "usec": "us", "usecs": "us", "micros": "us", "microsecond": "us", "microseconds": "us", "ns": "ns", "nsec": "ns", "nsecs": "ns", "nanos": "ns", "nanosecond": "ns", "nanoseconds": "ns",
 }
 
-// coarseUnits are units that no trace may have, as the last word of a name.
+// coarseUnits are units too coarse for a trace, as the last word of a name.
 var coarseUnits = []string{"min", "mins", "minute", "minutes", "h", "hour", "hours", "day", "days"}
 
-// isCoarse says that the last word of a name is a unit that no trace may have.
+// isCoarse reports whether the last word of a name is a unit too coarse for a trace.
 func isCoarse(name string) bool {
 	words := strings.Split(plainName(lastName(name)), "_")
 	return slices.Contains(coarseUnits, words[len(words)-1])
 }
 
-// noTimes are words of names that have arrivals or times in them, and are none.
+// noTimes are words that occur in names with "arrival" or "time" that are not arrival times.
 var noTimes = strings.Fields("rate rates order rank index idx id num number count process type distribution end ended finish finished")
 
-// holdsGaps says that a name is one of times between arrivals, such as inter_arrival_s or request_interval.
+// holdsGaps reports whether a name is of times between arrivals, such as inter_arrival_s or request_interval.
 func holdsGaps(name string) bool {
 	words := strings.Split(plainName(name), "_")
 	of := func(words []string, of string) bool {
@@ -79,7 +79,7 @@ func holdsGaps(name string) bool {
 	return of(words, "iat interarrival") || of(words, "since") && of(words, "last prev previous") || of(words, "inter delta diff gap interval") && of(words, "arrival arrived arrivals request time timestamp ts")
 }
 
-// timeName returns the place of a name among timeNames, -1 where it is none of them, and the unit that it says, "" for none.
+// timeName returns the index of a name in timeNames, or -1, and the unit in the name, "" for none.
 func timeName(name string) (rank int, unit string) {
 	words := strings.Split(plainName(name), "_")
 	if slices.Contains(coarseUnits, words[len(words)-1]) || holdsGaps(name) {
@@ -102,8 +102,8 @@ func timeName(name string) (rank int, unit string) {
 	return rank, unit
 }
 
-// lastName is the name of a field's path that says what it is: of metrics.isl.value the last but "value", of
-// created.$date.$numberLong, as MongoDB writes it, "created".
+// lastName returns the meaningful part of a field's path: the last one other than "value" (isl in metrics.isl.value), or the name above
+// MongoDB's types ("created" in created.$date.$numberLong).
 func lastName(path string) string {
 	parts := strings.Split(path, ".")
 	for n := len(parts); n > 1 && (parts[n-1] == "value" || strings.HasPrefix(parts[n-1], "$")); n-- {
@@ -112,11 +112,11 @@ func lastName(path string) string {
 	return parts[len(parts)-1]
 }
 
-// stem is lastName as plainName writes it.
+// stem is lastName in the form of plainName.
 func stem(path string) string { return plainName(lastName(path)) }
 
-// findName returns the first of a sample's names that stands for one of some known ones, "" for none. Known ones that come
-// first, and names that are not within others, go before.
+// findName returns the sample's name that matches one of the known names, "" for none. Earlier known names, and names that are not nested,
+// have priority.
 func (s *sample) findName(known []string) string {
 	best, rank := "", len(known)
 	for _, name := range s.nested {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-type object []field // holds the fields of a JSON object, whose values are parts of its text
+type object []field // the fields of a JSON object; values are slices of its text
 
 // field is a field of an object.
 type field struct {
@@ -16,8 +16,7 @@ type field struct {
 	value []byte
 }
 
-// parseObject reads the object that is all of a text. A field that is there twice is an
-// error: which of the two is meant, nobody knows.
+// parseObject reads a text that is one object. A duplicate field is an error, since its value would be ambiguous.
 func parseObject(text []byte) (object, error) {
 	if !json.Valid(text) {
 		err := json.Unmarshal(text, new(json.RawMessage))
@@ -49,7 +48,7 @@ func parseObject(text []byte) (object, error) {
 				return nil, err
 			}
 		}
-		at = skipSpace(text, skipSpace(text, end)+1) // behind the colon
+		at = skipSpace(text, skipSpace(text, end)+1) // after the colon
 		end = valueEnd(text, at)
 		if _, twice := o.find(name); twice {
 			return nil, errors.New("two fields " + strconv.Quote(name))
@@ -59,7 +58,7 @@ func parseObject(text []byte) (object, error) {
 	}
 }
 
-// skipSpace returns the index of the first byte from at on that is no white space of JSON.
+// skipSpace returns the index of the first byte, from at on, that is not JSON white space.
 func skipSpace(text []byte, at int) int {
 	for text[at] == ' ' || text[at] == '\t' || text[at] == '\r' || text[at] == '\n' {
 		at++
@@ -67,7 +66,7 @@ func skipSpace(text []byte, at int) int {
 	return at
 }
 
-// valueEnd returns the index behind the value that begins at at, in a text that is JSON.
+// valueEnd returns the index after the value that begins at at. The text must be valid JSON.
 func valueEnd(text []byte, at int) int {
 	depth := 0
 	for ; ; at++ {
@@ -89,7 +88,7 @@ func valueEnd(text []byte, at int) int {
 	}
 }
 
-// isDelimiter says that a byte ends a number, a truth value or null.
+// isDelimiter reports whether a byte ends a number, a boolean or null.
 func isDelimiter(b byte) bool {
 	switch b {
 	case ' ', '\t', '\r', '\n', ',', ':', ']', '}', '"':
@@ -108,7 +107,7 @@ func (o object) find(name string) ([]byte, bool) {
 	return nil, false
 }
 
-// value is find for a field that is not null; of one within another, a.b.
+// value is find for a field that is not null. A nested field is named a.b.
 func (o object) value(name string) ([]byte, bool) {
 	if name == "" {
 		return nil, false
@@ -126,8 +125,8 @@ func (o object) value(name string) ([]byte, bool) {
 	return value, ok && string(value) != "null"
 }
 
-// text returns the text of a field that holds a number or a text, and of any other its JSON text,
-// which no parser takes for a number; "" where the object lacks the field.
+// text returns the text of a number or a string, or the JSON text of any other value, which no parser accepts as a number. It returns "" if
+// the object lacks the field.
 func (o object) text(name string) (string, bool) {
 	value, ok := o.value(name)
 	if !ok {

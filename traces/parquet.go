@@ -18,21 +18,20 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// parquetMagic is what a Parquet file begins with,
-// https://parquet.apache.org/docs/file-format/.
+// parquetMagic begins a Parquet file, https://parquet.apache.org/docs/file-format/.
 const parquetMagic = "PAR1"
 
-// maxParquet bounds a Parquet file in bytes that is packed, or comes from standard input:
-// its end says where its columns are.
+// maxParquet bounds a Parquet file in bytes that is compressed or comes from standard input. It must be held in memory, since the positions
+// of its columns are at its end.
 const maxParquet = 1 << 28
 
-const parquetBatch = 1024 // the number of values of a column that are read at a time
+const parquetBatch = 1024 // number of values of a column read at a time
 
-// readParquet adds the rows of a Parquet file until there are enough. In errors a row
-// stands for a line. text is what is read of file.
+// readParquet adds the rows of a Parquet file until there are enough. In errors, a row counts as a line. text is the decompressed content
+// of file.
 func (c *collector) readParquet(text, file io.Reader) (err error) {
 	c.format = "parquet"
-	// The library checks little of what a file says of itself.
+	// The library checks little of the file's metadata and may panic.
 	defer func() {
 		if fault := recover(); fault != nil {
 			err = &input.Error{File: c.file, Err: fmt.Errorf("not Parquet: %v", fault)}
@@ -55,7 +54,7 @@ func (c *collector) readParquet(text, file io.Reader) (err error) {
 	}
 	for i, group := range p.Metadata().RowGroups {
 		for _, at := range columns.at {
-			// The library makes room for a broken block of LZ4 until there is no memory left.
+			// For a broken block of LZ4 the library would allocate until memory runs out.
 			if codec := group.Columns[at].MetaData.Codec; codec == parquetformat.Lz4Raw {
 				return &input.Error{File: c.file, Key: fmt.Sprintf("group %d of rows", i+1), Expected: "another compression than LZ4"}
 			}
@@ -73,13 +72,13 @@ func (c *collector) readParquet(text, file io.Reader) (err error) {
 	return nil
 }
 
-// randomAccess returns a file of which any part can be read: file, or all that is left of text.
+// randomAccess returns a reader of any part of a file: file itself, or the rest of text in memory.
 func (c *collector) randomAccess(text, file io.Reader) (io.ReaderAt, int64, error) {
 	if f, ok := file.(*os.File); ok {
 		magic := make([]byte, len(parquetMagic))
 		info, err := f.Stat()
 		if err == nil && info.Mode().IsRegular() {
-			if _, err := f.ReadAt(magic, 0); err == nil && string(magic) == parquetMagic { // not packed
+			if _, err := f.ReadAt(magic, 0); err == nil && string(magic) == parquetMagic { // not compressed
 				return f, info.Size(), nil
 			}
 		}
@@ -94,10 +93,10 @@ func (c *collector) randomAccess(text, file io.Reader) (io.ReaderAt, int64, erro
 	return bytes.NewReader(all), int64(len(all)), nil
 }
 
-// parquetColumns are the places of a table's columns in a Parquet file.
+// parquetColumns are the positions of a table's columns in a Parquet file.
 type parquetColumns struct {
 	table
-	at []int // of the input, the output and, where there are any, arrivals
+	at []int // of input, output and, if present, arrivals
 }
 
 func (c *collector) parquetColumns(p *parquet.File) (*parquetColumns, error) {
@@ -112,7 +111,7 @@ func (c *collector) parquetColumns(p *parquet.File) (*parquetColumns, error) {
 	for _, name := range []string{found.input, found.output, found.arrival} {
 		leaf, ok := schema.Lookup(name)
 		if !ok {
-			leaf, ok = schema.Lookup(strings.Split(name, ".")...) // a field within a group
+			leaf, ok = schema.Lookup(strings.Split(name, ".")...) // a nested field
 		}
 		switch {
 		case name == "" || !ok && name == found.arrival && !found.required:
@@ -136,7 +135,7 @@ func (c *collector) parquetColumns(p *parquet.File) (*parquetColumns, error) {
 	return found, nil
 }
 
-// parquetSample returns the first rows of a file, and the units of columns that are times by their type.
+// parquetSample returns the first rows of a file, and the units of columns that have a time type.
 func parquetSample(p *parquet.File) *sample {
 	s := &sample{values: map[string][]string{}, units: map[string]string{}}
 	groups := p.RowGroups()
@@ -174,11 +173,11 @@ func parquetSample(p *parquet.File) *sample {
 		for range min(groups[0].NumRows(), sampleRows) {
 			v, err := at.next()
 			if err != nil {
-				break // what is read of the column has the error
+				break // the error appears when the column is read
 			}
 			s.values[name] = append(s.values[name], parquetText(v))
 		}
-		_ = at.pages.Close() // nothing was written
+		_ = at.pages.Close() // reading only: a close error does not matter
 	}
 	return s
 }
@@ -213,7 +212,7 @@ func (c *cursor) next() (parquet.Value, error) {
 	return v, nil
 }
 
-// readRowGroup adds the rows of a group; row counts those of the file.
+// readRowGroup adds the rows of a group; row counts the rows of the file.
 func (c *collector) readRowGroup(group parquet.RowGroup, columns *parquetColumns, row *int) (err error) {
 	cursors := make([]cursor, len(columns.at))
 	for i, column := range columns.at {
@@ -241,8 +240,7 @@ func (c *collector) readRowGroup(group parquet.RowGroup, columns *parquetColumns
 	return nil
 }
 
-// parquetText writes a number as the shortest decimal that stands for it: what was
-// written as 0.1 is read as 0.1.
+// parquetText writes a number as the shortest decimal that reads back equal, so that 0.1 stays 0.1.
 func parquetText(v parquet.Value) string {
 	switch {
 	case v.IsNull():
@@ -259,16 +257,14 @@ func parquetText(v parquet.Value) string {
 	return strconv.FormatFloat(v.Double(), 'f', -1, 64)
 }
 
-// The bounds of a Parquet file's footer, in bytes and in elements of its lists. Ten
-// thousand groups of rows with ten columns have a tenth of them.
+// Bounds of a Parquet file's footer, in bytes and in list elements. Ten thousand row groups with ten columns use a tenth of them.
 const (
 	maxFooter   = 1 << 26
 	maxElements = 1 << 20
 )
 
-// checkFooter refuses a footer that says of itself that it is longer than it is: the
-// library would make room for it. The footer is a struct of Thrift's compact protocol,
-// https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md.
+// checkFooter refuses a footer with a size larger than the actual one, which the library would allocate. The footer is a struct of Thrift's
+// compact protocol, https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md.
 func checkFooter(file io.ReaderAt, size int64) error {
 	const tail = 8 // the footer's length, and the magic again
 	var end [tail]byte
@@ -300,13 +296,13 @@ const (
 	thriftDouble, thriftBinary, thriftList, thriftSet, thriftMap, thriftStruct = 7, 8, 9, 10, 11, 12
 )
 
-// maxThriftDepth is how deep the structs of a footer may nest; those of Parquet are far less deep.
+// maxThriftDepth bounds the nesting of a footer's structs; Parquet's nest far less.
 const maxThriftDepth = 32
 
-// walker walks over a text of the compact protocol.
+// walker reads through a text of the compact protocol.
 type walker struct {
-	text     []byte // what is left
-	elements int    // of lists so far
+	text     []byte // the rest
+	elements int    // total of all lists so far
 	err      error
 }
 
@@ -334,7 +330,7 @@ func (w *walker) varint() uint64 {
 	return v
 }
 
-// skip walks over a value.
+// skip reads past a value.
 func (w *walker) skip(kind byte, depth int) {
 	if depth > maxThriftDepth && w.err == nil {
 		w.err = errors.New("a footer that nests too deep")
@@ -343,7 +339,7 @@ func (w *walker) skip(kind byte, depth int) {
 		return
 	}
 	switch kind {
-	case thriftTrue, thriftFalse, thriftByte: // elements of a list; as fields, truth values take no room
+	case thriftTrue, thriftFalse, thriftByte: // in a list; as struct fields, booleans take no bytes
 		w.take(1)
 	case thriftI16, thriftI32, thriftI64:
 		w.varint()
@@ -370,7 +366,7 @@ func (w *walker) skip(kind byte, depth int) {
 	}
 }
 
-// skipAll walks over n elements, each of which has the given parts.
+// skipAll reads past n elements, each of which has the given parts.
 func (w *walker) skipAll(n uint64, depth int, kinds ...byte) {
 	if w.elements += int(min(n, maxElements+1)); w.elements > maxElements && w.err == nil {
 		w.err = errors.New("a footer of too many elements")
@@ -382,14 +378,14 @@ func (w *walker) skipAll(n uint64, depth int, kinds ...byte) {
 	}
 }
 
-// skipFields walks over the fields of a struct.
+// skipFields reads past the fields of a struct.
 func (w *walker) skipFields(depth int) {
 	for w.err == nil {
 		head := w.take(1)[0]
 		if head == 0 || w.err != nil {
 			return
 		}
-		if head>>4 == 0 { // the field's number stands by itself
+		if head>>4 == 0 { // the field's number follows separately
 			w.varint()
 		}
 		if kind := head & 15; kind != thriftTrue && kind != thriftFalse {

@@ -7,7 +7,7 @@ import (
 	parquetformat "github.com/parquet-go/parquet-go/format"
 )
 
-// unreadInParquet names the columns of hashes and conversations.
+// unreadInParquet names the columns of hashes and conversations, which are not read.
 func (c *collector) unreadInParquet(s *sample) (names []string) {
 	if slices.Contains(s.names, hashField) {
 		names = append(names, hashField)
@@ -18,7 +18,7 @@ func (c *collector) unreadInParquet(s *sample) (names []string) {
 	return names
 }
 
-// decimals is the number of digits behind the point that a column's whole numbers have.
+// decimals returns the number of decimal places of a column's scaled integers.
 func decimals(leaf parquet.LeafColumn) int32 {
 	if of := leaf.Node.Type().LogicalType(); of != nil {
 		if d, ok := of.Value.(*parquetformat.DecimalType); ok {
@@ -28,7 +28,7 @@ func decimals(leaf parquet.LeafColumn) int32 {
 	return 0
 }
 
-// isDay says that a column holds days since 1970.
+// isDay reports whether a column holds days since 1970.
 func isDay(leaf parquet.LeafColumn) bool {
 	of := leaf.Node.Type().LogicalType()
 	if of == nil {

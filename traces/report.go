@@ -8,7 +8,7 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// Report is the statistics of a trace, as trace stats prints them.
+// Report has the statistics of a trace that 'trace stats' prints.
 type Report struct {
 	File          string              `json:"file"`
 	Format        string              `json:"format"`
@@ -17,11 +17,11 @@ type Report struct {
 	Skipped       int                 `json:"skipped_lines"`
 	Unordered     int                 `json:"out_of_order_requests"`
 	DurationS     float64             `json:"duration_s"`    // from the first arrival to the last
-	RatePerS      float64             `json:"rate_per_s"`    // (requests − 1) / duration; 0 where all arrive at once
+	RatePerS      float64             `json:"rate_per_s"`    // (requests − 1) / duration; 0 if all arrive at once
 	Burstiness    float64             `json:"burstiness_cv"` // see gapCV
 	Input         Lengths             `json:"input_tokens"`
 	Output        Lengths             `json:"output_tokens"`
-	Conversations *conversationsStats `json:"conversations,omitempty"` // of two requests at least; nil where there is none
+	Conversations *conversationsStats `json:"conversations,omitempty"` // conversations of at least two requests; nil if there are none
 	Prefixes      *prefixStats        `json:"prefixes,omitempty"`
 	Reading       Reading             `json:"reading"`
 }
@@ -33,16 +33,16 @@ type conversationsStats struct {
 	TurnsMax  int     `json:"turns_max"`
 }
 
-// prefixStats say what prompts share with those before them: what a cache finds that keeps
-// all prompts for ever, from the moment in which they arrive.
+// prefixStats describe the prefixes that prompts share with earlier prompts: the hits of an unlimited cache that has each prompt from its
+// arrival on.
 type prefixStats struct {
-	Requests        int     `json:"requests"` // with hashes
+	Requests        int     `json:"requests"` // requests with hashes
 	BlockTokens     int     `json:"block_tokens"`
-	Blocks          int64   `json:"blocks"`           // of their prompts
-	DistinctBlocks  int64   `json:"distinct_blocks"`  // that are not the same, or stand behind others
-	SharingRequests int     `json:"sharing_requests"` // that have a block of SharedTokens
-	SharedTokens    int64   `json:"shared_tokens"`    // of blocks at the beginning of a prompt that one before it begins with, too
-	SharedShare     float64 `json:"shared_share"`     // of the tokens of prompts with hashes
+	Blocks          int64   `json:"blocks"`           // blocks of their prompts
+	DistinctBlocks  int64   `json:"distinct_blocks"`  // blocks with different text or different text before them
+	SharingRequests int     `json:"sharing_requests"` // requests with a block in SharedTokens
+	SharedTokens    int64   `json:"shared_tokens"`    // tokens of leading blocks that an earlier prompt also begins with
+	SharedShare     float64 `json:"shared_share"`     // share of the tokens of prompts with hashes
 }
 
 // NewReport returns the report of a trace in order of arrival.
@@ -68,7 +68,7 @@ func NewReport(t *Trace) *Report {
 	return s
 }
 
-// write says in a line each what was read as times, hashes and conversations.
+// write prints the columns read as times, hashes and conversations, one a line.
 func (r *Reading) write(w io.Writer, s *Report) {
 	switch {
 	case r.Times == "":
@@ -87,7 +87,7 @@ func (r *Reading) write(w io.Writer, s *Report) {
 	fmt.Fprintln(w)
 }
 
-// WriteText writes the statistics for people.
+// WriteText writes the statistics as text.
 func (s *Report) WriteText(w io.Writer) error {
 	fmt.Fprintf(w, "%s, %s: %s", s.File, s.Format, input.Plural(s.Requests, "request", "requests"))
 	if s.Unordered > 0 {

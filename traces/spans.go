@@ -10,9 +10,9 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// Spans of OpenTelemetry with the attributes of generative AI, https://github.com/open-telemetry/semantic-conventions-genai: requests
-// of OTLP in JSON (https://opentelemetry.io/docs/specs/otlp/, which the collector's file exporter writes a line each), or a span an
-// object, as the exporters of SDKs print them.
+// OpenTelemetry spans with generative-AI attributes, https://github.com/open-telemetry/semantic-conventions-genai. They come as OTLP
+// requests in JSON (https://opentelemetry.io/docs/specs/otlp/; the collector's file exporter writes one a line), or as one object a span,
+// as SDK exporters print them.
 var spanTable = table{format: "otel", input: "gen_ai.usage.input_tokens", output: "gen_ai.usage.output_tokens", arrival: "startTimeUnixNano",
 	required: true, clock: nanoseconds, exact: true, session: "gen_ai.conversation.id"}
 
@@ -22,7 +22,7 @@ const (
 	errorAttribute     = "error.type"
 )
 
-// inference are the operations that are requests to a model. Spans of agents and tools hold such spans, and are none.
+// inference are the operations that are requests to a model. Spans of agents and tools contain such spans, and are not requests themselves.
 var inference = []string{"chat", "text_completion", "generate_content"}
 
 // older are former names of attributes, which vLLM's traces and older libraries write.
@@ -71,7 +71,7 @@ func (c *collector) readSpans(r *bufio.Reader) error {
 	return nil
 }
 
-// spansOf returns the spans of a request of OTLP, or the one that an object is.
+// spansOf returns the spans in an OTLP request, or the object itself if it is a span.
 func (c *collector) spansOf(o object, line int) ([]object, error) {
 	spans := []object{o}
 	for _, name := range []string{"resourceSpans", "scopeSpans", "spans"} {
@@ -101,7 +101,7 @@ func (c *collector) spansOf(o object, line int) ([]object, error) {
 	return spans, nil
 }
 
-// span reads a span that is a request to a model.
+// span reads a span, and returns false if it is not a request to a model.
 func (c *collector) span(o object, line int) (r row, isRequest bool, err error) {
 	of, err := c.attributes(o, line)
 	if err != nil {
@@ -139,7 +139,7 @@ func (c *collector) span(o object, line int) (r row, isRequest bool, err error) 
 	return r, true, err
 }
 
-// attributes returns the attributes of a span: a list of keys and values of OTLP, or an object.
+// attributes returns a span's attributes, given as an OTLP list of keys and values or as an object.
 func (c *collector) attributes(o object, line int) (map[string]string, error) {
 	text, ok := o.value("attributes")
 	if !ok {

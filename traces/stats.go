@@ -5,8 +5,7 @@ import (
 	"slices"
 )
 
-// Lengths describe numbers of tokens. A percentile p is the smallest number such that p
-// percent of all are not above it.
+// Lengths are statistics of a number of tokens. Percentile p is the smallest value such that p percent of all values do not exceed it.
 type Lengths struct {
 	Tokens int64   `json:"total"`
 	Mean   float64 `json:"mean"`
@@ -21,8 +20,8 @@ type Lengths struct {
 	Max    int     `json:"max"`
 }
 
-// gapCV returns the coefficient of variation of the times between arrivals: 0 for equal ones, 1 for a
-// Poisson process, more for bursts; 0 where all arrive at once.
+// gapCV returns the coefficient of variation of the times between arrivals: 0 for equal ones, 1 for a Poisson process, more for bursts; 0
+// if all arrive at once.
 func (t *Trace) gapCV() float64 {
 	n, span := len(t.Requests)-1, t.span()
 	if span == 0 {
@@ -60,12 +59,12 @@ func lengths(requests []Request, of func(*Request) int) Lengths {
 	return l
 }
 
-// prefixes counts blocks in a tree: a block is the same as another if it has the same hash
-// and all before it are the same. It returns nil where no request has hashes.
+// prefixes counts blocks in a tree: two blocks are the same if they have the same hash and all blocks before them are the same. It returns
+// nil if no request has hashes.
 func (t *Trace) prefixes() *prefixStats {
 	p, tokens := &prefixStats{BlockTokens: t.HashBlock()}, int64(0)
 	type block struct {
-		before int // the block in front of it, 0 for none
+		before int // the preceding block, 0 for none
 		hash   uint64
 	}
 	tree := map[block]int{}

@@ -15,20 +15,18 @@ import (
 	"github.com/l3sim/l3sim/units/portable"
 )
 
-// meanAndDeviation are mean and standard deviation of a number of tokens.
+// meanAndDeviation are the mean and standard deviation of a number of tokens.
 type meanAndDeviation struct{ mean, std float64 }
 
-// builtin is a data set known by the moments of its lengths.
+// builtin is a data set described by the moments of its lengths.
 type builtin struct {
 	name          string
 	input, output meanAndDeviation
 }
 
-// builtins are the data sets of the L3 paper, Table 4: OpenR1-Math, Dolphin-r1,
-// OpenThoughts-math and LongBench; and the lengths of Mooncake's conversations, whose moments
-// are those of the 12,031 requests of
-// https://github.com/kvcache-ai/Mooncake/blob/main/FAST25-release/traces/conversation_trace.jsonl
-// (inputs up to 126,195 tokens).
+// builtins are the data sets of the L3 paper, Table 4 (OpenR1-Math, Dolphin-r1, OpenThoughts-math and LongBench), and Mooncake's
+// conversations. Mooncake's moments are those of the 12,031 requests of
+// https://github.com/kvcache-ai/Mooncake/blob/main/FAST25-release/traces/conversation_trace.jsonl (inputs up to 126,195 tokens).
 var builtins = []builtin{
 	{"openr1", meanAndDeviation{96.0, 75.1}, meanAndDeviation{12684.1, 8464.6}},
 	{"dolphin", meanAndDeviation{201.9, 563.0}, meanAndDeviation{3926.2, 4216.0}},
@@ -37,12 +35,12 @@ var builtins = []builtin{
 	{"mooncake", meanAndDeviation{12035.1, 15800.3}, meanAndDeviation{342.6, 249.9}},
 }
 
-// BuiltinNames returns the names of the built-in data sets, those of the paper in its order.
+// BuiltinNames returns the names of the built-in data sets; those of the paper keep its order.
 func BuiltinNames() []string {
 	return append(list.Map(builtins, func(b builtin) string { return b.name }), Own)
 }
 
-// Own is the name of the data set whose moments the section [traces] gives.
+// Own is the name of the data set whose moments are in the section [traces].
 const Own = "synthetic"
 
 // lookupBuiltin returns the built-in data set called name; an unknown name is
@@ -59,17 +57,16 @@ func lookupBuiltin(name string, spec *SyntheticSpec) (*builtin, error) {
 	return &b, nil
 }
 
-// The distributions of SyntheticSpec.
+// Values of SyntheticSpec.Distribution.
 const (
-	// Auto is Gamma where the standard deviation is at most autoLimit times
-	// the mean, LogNormal above: a gamma distribution with a larger ratio has
-	// most of its mass at zero, which no prompt has.
+	// Auto is Gamma if the standard deviation is at most autoLimit times the mean, and LogNormal above. A gamma distribution with a larger
+	// ratio would have most of its mass near zero, unlike prompts.
 	Auto      = "auto"
 	Gamma     = "gamma"
 	LogNormal = "lognormal"
 	// Fixed gives every request the mean.
 	Fixed = "fixed"
-	// Empirical gives requests the lengths of requests of a file: see Redraw.
+	// Empirical draws requests from a file: see Redraw.
 	Empirical = "empirical"
 
 	autoLimit = 1.2
@@ -77,26 +74,26 @@ const (
 
 // SyntheticSpec says how lengths are drawn from their moments.
 type SyntheticSpec struct {
-	// Distribution of the lengths: "auto", "gamma", "lognormal" or "fixed", which gives all the mean, of a built-in
-	// trace; of a file "empirical" draws requests with replacement, with both lengths of each, and any other takes it as it is.
+	// Distribution is that of the lengths. For a built-in trace: "auto", "gamma", "lognormal" or "fixed", which gives all requests the
+	// mean. For a file, "empirical" draws its requests with replacement, and any other value takes the file as it is.
 	Distribution string `toml:"distribution"`
 	// MaxTokens clips each length; reasoning models stop at 32,768.
 	MaxTokens int `toml:"max_tokens"`
-	// InputMean is the mean prompt of the trace "synthetic", in tokens.
+	// InputMean is the mean prompt length of the trace "synthetic", in tokens.
 	InputMean float64 `toml:"input_mean"`
-	// InputStd is its standard deviation; 0 as "fixed".
+	// InputStd is the standard deviation of prompt lengths; 0 acts as "fixed".
 	InputStd float64 `toml:"input_std"`
-	// OutputMean is the mean number of tokens that "synthetic" generates.
+	// OutputMean is the mean number of tokens generated in the trace "synthetic".
 	OutputMean float64 `toml:"output_mean"`
-	// OutputStd is its standard deviation; 0 as "fixed".
+	// OutputStd is the standard deviation of generated tokens; 0 acts as "fixed".
 	OutputStd float64 `toml:"output_std"`
-	// PrefixTokens is put in front of the prompts of a built-in trace: tokens that prompts share, such as instructions.
+	// PrefixTokens is the length of a shared prefix, such as instructions, added to the prompts of a built-in trace.
 	PrefixTokens int `toml:"prefix_tokens"`
-	// Prefixes is how many different ones there are; each request has one of them, drawn evenly. 0 as 1.
+	// Prefixes is the number of different shared prefixes; each request has one of them, drawn uniformly. 0 means 1.
 	Prefixes int `toml:"prefixes"`
 }
 
-// SyntheticDefaults are the keys of the section [traces] that no preset need have.
+// SyntheticDefaults are the defaults of keys in [traces] that presets may leave out.
 const SyntheticDefaults = `
 [traces]
 input_mean = 0.0  # of the trace "synthetic" alone, where it must be given: prefill time, KV of a request
@@ -134,7 +131,7 @@ func (s *SyntheticSpec) Check(c *input.Check) {
 	input.Within(c, "prefixes", s.Prefixes, 0, MaxRequests)
 }
 
-// synthetic returns the moments of a built-in trace of which n requests can be drawn.
+// synthetic returns the moments of a built-in trace, after checking that n requests can be drawn.
 func synthetic(name string, n int, spec *SyntheticSpec) (b *builtin, err error) {
 	if err := input.Validate(spec); err != nil {
 		return b, err
@@ -160,15 +157,11 @@ func synthetic(name string, n int, spec *SyntheticSpec) (b *builtin, err error) 
 	return b, nil
 }
 
-// Synthetic draws n requests with the lengths of the built-in data set called
-// name, all arriving at time 0. The same name, n, seed and spec give the same
-// requests. Input and output lengths are independent, each from a separate random
-// stream.
+// Synthetic draws n requests with the lengths of the built-in data set called name, all arriving at time 0. The same name, n, seed and spec
+// give the same requests. Input and output lengths are independent, each from a separate random stream.
 //
-// Lengths are whole tokens from 1 to spec.MaxTokens. Clipping lowers the mean,
-// so the lengths are then rescaled until the sample's mean is the data set's,
-// to a token a request or better. The standard deviation stays what the draw
-// and the clipping gave: Moments reports both.
+// Lengths are whole tokens from 1 to spec.MaxTokens. Clipping lowers the mean, so the lengths are then rescaled until the sample's mean is
+// the data set's, to a token a request or better. The standard deviation remains that of the clipped draw; Moments reports both.
 //
 // An unknown name, n < 1 or a spec that cannot be met is an *input.Error.
 func Synthetic(name string, n int, seed uint64, spec SyntheticSpec) (*Trace, error) {
@@ -189,7 +182,7 @@ func Synthetic(name string, n int, seed uint64, spec SyntheticSpec) (*Trace, err
 	return t, nil
 }
 
-// SyntheticMoments returns the moments of what Synthetic draws, in a tenth of the memory: no request is kept.
+// SyntheticMoments returns the moments of Synthetic's draw. It needs a tenth of the memory, since it keeps no requests.
 func SyntheticMoments(name string, n int, seed uint64, spec SyntheticSpec) (Moments, error) {
 	b, err := synthetic(name, n, &spec)
 	if err != nil {
@@ -207,12 +200,11 @@ func SyntheticMoments(name string, n int, seed uint64, spec SyntheticSpec) (Mome
 	return m, nil
 }
 
-// addPrefixes puts one of a few prefixes of that many tokens in front of each prompt, as vLLM's benchmark does with
-// --dataset-name prefix_repetition. Hashes say which whole blocks are the same: those of a prefix, and no others; Prefix
-// says how far the beginning goes beyond them.
+// addPrefixes puts one of a number of shared prefixes, each of the given length, before every prompt, as vLLM's benchmark does with
+// --dataset-name prefix_repetition. Hashes identify the whole blocks of a prefix and no others; Prefix has its exact length.
 func (t *Trace) addPrefixes(tokens, prefixes int, source rand.Source) {
 	random, shared := rand.New(source), tokens/BlockTokens
-	next := uint64(prefixes * shared) // the first hash that no prefix has
+	next := uint64(prefixes * shared) // the first hash that belongs to no prefix
 	each := make([]Prefix, prefixes)
 	for i := range each {
 		each[i] = Prefix{Number: uint64(i), Tokens: tokens}
@@ -235,10 +227,9 @@ func (t *Trace) addPrefixes(tokens, prefixes int, source rand.Source) {
 	}
 }
 
-// Redraw returns n requests, all arriving at time 0, each with both lengths of one of the
-// trace's requests, drawn with replacement: the lengths' own distribution, and what prompt
-// and output have to do with each other. n = 0 draws as many as the trace has. The same
-// trace, n and seed give the same requests.
+// Redraw returns n requests, all arriving at time 0, each with both lengths of one of the trace's requests, drawn with replacement. It thus
+// keeps the distribution of lengths and the correlation of prompt and output. n = 0 draws as many as the trace has. The same trace, n and
+// seed give the same requests.
 func (t *Trace) Redraw(n int, seed uint64) (*Trace, error) {
 	if err := t.given(); err != nil {
 		return nil, err
@@ -262,20 +253,19 @@ func (t *Trace) Redraw(n int, seed uint64) (*Trace, error) {
 	return &drawn, nil
 }
 
-// MaxRequests is the largest number of requests of a trace. It bounds its memory: 72 bytes
-// each, and what they share.
+// MaxRequests is the largest number of requests of a trace. It bounds its memory: 72 bytes each, plus shared parts.
 const MaxRequests = 10_000_000
 
 func badRequests(n int) error {
 	return &input.Error{Key: "run.requests", Value: fmt.Sprint(n), Expected: fmt.Sprintf("1 to %d", MaxRequests)}
 }
 
-// stream returns a separate source of randomness for each column of each data set and seed.
+// stream returns a separate random source for each column of each data set and seed.
 func stream(seed uint64, name, column string) rand.Source {
 	return rand.NewChaCha8(sha256.Sum256(fmt.Appendf(nil, "l3sim/traces/%s/%s/%d", name, column, seed)))
 }
 
-// fill draws lengths, which are whole numbers.
+// fill draws lengths, in whole numbers.
 func fill(lengths []float64, l meanAndDeviation, source rand.Source, spec *SyntheticSpec) {
 	random := l.distribution(spec.Distribution, source)
 	for i := range lengths {
@@ -287,10 +277,10 @@ func fill(lengths []float64, l meanAndDeviation, source rand.Source, spec *Synth
 	}
 }
 
-// distribution returns the distribution of the given kind that has the moments l (Johnson, Kotz and
-// Balakrishnan, Continuous Univariate Distributions, chapters 14 and 17).
+// distribution returns the distribution of the given kind with moments l (Johnson, Kotz and Balakrishnan, Continuous Univariate
+// Distributions, chapters 14 and 17).
 func (l meanAndDeviation) distribution(kind string, source rand.Source) distuv.Rander {
-	if kind == Fixed || l.std < 0.01 { // tokens: lengths are whole ones
+	if kind == Fixed || l.std < 0.01 { // tokens: lengths are whole numbers
 		return fixed(l.mean)
 	}
 	ratio := l.std / l.mean
@@ -301,19 +291,18 @@ func (l meanAndDeviation) distribution(kind string, source rand.Source) distuv.R
 	return distuv.LogNormal{Mu: portable.Log(l.mean) - float64(variance/2), Sigma: math.Sqrt(variance), Src: source}
 }
 
-type fixed float64 // the distribution of a number that is always the same
+type fixed float64 // a constant, as a distribution
 
 func (f fixed) Rand() float64 { return float64(f) }
 
-// length makes x a whole number of tokens from 1 to limit.
+// length rounds x to a whole number of tokens from 1 to limit.
 func length(x float64, limit int) int {
 	return int(min(max(math.Round(x), 1), float64(limit)))
 }
 
-// rescale returns the factor by which the drawn lengths must be multiplied so that, rounded and
-// clipped, their mean is as close to mean as rounding permits. The mean grows with the factor, from
-// 1 to limit: bisection finds the factor to its last bit. Where every length would have to be
-// clipped before the mean is met (mean close to limit), bisection ends just there.
+// rescale returns the factor that brings the mean of the drawn lengths, after rounding and clipping, as close to mean as rounding permits.
+// The mean grows with the factor, from 1 to limit, so bisection finds it to the last bit. If mean is so close to limit that every length
+// would be clipped, bisection ends at that point.
 func rescale(raw []float64, mean float64, limit int) float64 {
 	want := int64(math.Round(mean * float64(len(raw))))
 	total := func(scale float64) int64 {
@@ -324,7 +313,7 @@ func rescale(raw []float64, mean float64, limit int) float64 {
 		return sum
 	}
 	low, high := 0.0, 1.0
-	for range 200 { // a draw of nothing but zeros cannot be scaled up
+	for range 200 { // a draw of only zeros cannot be scaled up
 		if total(high) >= want {
 			break
 		}
@@ -343,10 +332,8 @@ func rescale(raw []float64, mean float64, limit int) float64 {
 	return high
 }
 
-// Sample returns n requests of the trace, drawn without replacement and in their order.
-// Conversations are drawn as wholes, and the last that is drawn ends early where it has too
-// many turns. The same trace, n and seed give the same requests. An n that the trace does
-// not have is an *input.Error.
+// Sample returns n requests of the trace, drawn without replacement and in their order. Conversations are drawn whole; the last one drawn
+// is cut short if it has too many turns. The same trace, n and seed give the same requests. An n larger than the trace is an *input.Error.
 func (t *Trace) Sample(n int, seed uint64) (*Trace, error) {
 	if err := t.given(); err != nil {
 		return nil, err
@@ -354,7 +341,7 @@ func (t *Trace) Sample(n int, seed uint64) (*Trace, error) {
 	if n < 1 || n > len(t.Requests) {
 		return nil, &input.Error{Key: "requests", Value: fmt.Sprint(n), Expected: fmt.Sprintf("1 to %d, the number of requests of %s", len(t.Requests), t.Name)}
 	}
-	var groups [][]int // places of the requests of a conversation, or of one request
+	var groups [][]int // indices of the requests of each conversation, or of a single request
 	of := map[int]int{}
 	for i := range t.Requests {
 		turn := t.Requests[i].Turn

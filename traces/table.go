@@ -11,29 +11,28 @@ import (
 	"github.com/l3sim/l3sim/input/list"
 )
 
-// table says which columns of a CSV file, fields of JSON lines or columns of a Parquet
-// file hold a request. A file has the columns if it names that of the input or of the
-// output; all others are ignored.
+// table says which columns of a CSV file, fields of JSON lines or columns of a Parquet file hold a request. A file matches if it has the
+// table's input or output column; other columns are ignored.
 type table struct {
 	format        string
 	input, output string
 	arrival       string // of arrivals
-	required      bool   // the arrivals must be there, else 0 stands for them
-	clock                // of arrivals
+	required      bool   // arrivals must be present; otherwise missing ones are 0
+	clock                // format of the arrivals
 	session       string // names the conversation, "" where there is none
-	fails         bool   // a request of 0 tokens to generate has failed
-	mark          string // only files with this name; a later table takes others
-	exact, fixed  bool   // the clock is what the name or the user says, or the format
+	fails         bool   // a request with 0 output tokens has failed
+	mark          string // column that a file must have to match; later tables take other files
+	exact, fixed  bool   // the clock comes from the name or the user, or from the format
 	guessed       bool   // the clock is a guess
-	id, parent    string // name a request and the one whose conversation it goes on with
-	failure       string // is there in a request that failed, and not null
-	block         int    // tokens of a block that a hash names, 0 where it is to be found
+	id, parent    string // columns of a request's name, and of the request whose conversation it continues
+	failure       string // present and not null in a failed request
+	block         int    // tokens for each hash, 0 if to be inferred
 }
 
-// clock is how a time is written.
+// clock is the format of a time.
 type clock struct {
 	parse    func(string) (instant, bool)
-	expected string // what parse takes
+	expected string // description of what parse accepts
 	name     string // of the unit
 }
 
@@ -45,12 +44,10 @@ var (
 	timestamps   = clock{parseTimestamp, "a time such as 2023-11-16 18:17:03.9799600", "dates"}
 )
 
-// vidur are the columns of Vidur, https://github.com/microsoft/vidur, which are also
-// those of files that others give columns by name.
+// vidur are the columns of Vidur, https://github.com/microsoft/vidur. They also serve files whose columns the user names.
 var vidur = table{format: "vidur", input: "num_prefill_tokens", output: "num_decode_tokens", arrival: "arrived_at", clock: seconds, fixed: true}
 
-// own are l3sim's own requests.csv, and the plainest names for files of others: the name of
-// the arrivals says their unit.
+// own are the columns of l3sim's own requests.csv, and the plainest names in other files: the name of the arrivals gives their unit.
 var own = func() []table {
 	var all []table
 	for _, unit := range unitNames {
@@ -68,12 +65,12 @@ var csvTables = slices.Concat([]table{
 	// https://github.com/Azure/AzurePublicDataset.
 	{format: "azure", input: "ContextTokens", output: "GeneratedTokens", arrival: "TIMESTAMP", required: true, clock: timestamps, fixed: true},
 	vidur,
-	// https://github.com/HPMLL/BurstGPT: a request without an answer has failed.
+	// https://github.com/HPMLL/BurstGPT: a request without a response has failed.
 	{format: "burstgpt", input: "Request tokens", output: "Response tokens", arrival: "Timestamp", required: true,
 		clock: seconds, fixed: true, session: "Session ID", fails: true},
 }, own)
 
-// knownNames lists the names by which tables are known and what names others, a line each. Names in brackets may be missing.
+// knownNames lists the columns by which tables are recognised and their other columns, one table a line. Columns in brackets are optional.
 func knownNames(tables []table) []string {
 	var all []string
 	for _, t := range tables {
@@ -89,7 +86,7 @@ func knownNames(tables []table) []string {
 	return append(all, "any other: --columns input=NAME,output=NAME,arrival=NAME,unit=s|ms|us|ns; see docs/reference/traces.md")
 }
 
-// choose returns the first of some tables of which a file has a length, going by the names in it; nil where it has none.
+// choose returns the first table of which a file has a length column, or nil.
 func choose(tables []table, names []string) *table {
 	has := func(name string) bool { return name != "" && slices.Contains(names, name) }
 	for i := range tables {
@@ -100,7 +97,7 @@ func choose(tables []table, names []string) *table {
 	return nil
 }
 
-// arrivals names the columns that may hold the arrivals of the table's format.
+// arrivals names the columns that may hold the arrivals in the table's format.
 func (t *table) arrivals() string {
 	if t.format != own[0].format {
 		return t.arrival
@@ -118,11 +115,11 @@ func (t *table) columns() []string {
 	return names
 }
 
-// cells are the texts of a request's columns. What is not there is "".
+// cells are the texts of a request's columns; "" for absent ones.
 type cells struct {
 	input, output, arrival, session string
 	hasArrival, failed              bool
-	quoted                          bool // in errors
+	quoted                          bool // quote values in errors
 }
 
 func (t *table) row(file string, line int, c *cells) (row, error) {
@@ -150,14 +147,14 @@ func (t *table) row(file string, line int, c *cells) (row, error) {
 	return r, nil
 }
 
-// maxTokens is the largest number of input or output tokens of a request that a trace may hold.
+// maxTokens bounds the input tokens, and the output tokens, of a request.
 const maxTokens = 1 << 24
 
-// expectedTokens is what an error says of a wrong number of tokens.
+// expectedTokens is the expected text of errors for numbers of tokens.
 var expectedTokens = fmt.Sprintf("a whole number of tokens from 1 to %d", maxTokens)
 
-// parseTokens reads a whole number of tokens, which may have commas between thousands, or be written as a real: 1024, 1,024, 1024.0. Three zeros
-// behind a point may be thousands.
+// parseTokens reads a whole number of tokens, possibly with commas between thousands or written as a real: 1024, 1,024, 1024.0. It refuses
+// three zeros after a point, which may be thousands.
 func parseTokens(text string) (int, bool) {
 	if whole, zeros, real := strings.Cut(text, "."); real && len(zeros) != 3 && strings.Trim(zeros, "0") == "" {
 		text = whole
@@ -166,11 +163,11 @@ func parseTokens(text string) (int, bool) {
 	return int(n), err == nil && n >= 1 && n <= maxTokens
 }
 
-// thousandsSeparated is a number with commas between its thousands, and maybe a fraction.
+// thousandsSeparated matches a number with commas between thousands and an optional fraction.
 var thousandsSeparated = regexp.MustCompile(`^\d{1,3}(,\d{3})+(\.\d*)?$`)
 
-// number writes a cell of a CSV file that holds a number as others do: without commas between thousands, or with a point in
-// place of a decimal comma, where semicolons stand between the columns.
+// number normalises a numeric cell of a CSV file: it removes commas between thousands, or replaces a decimal comma if columns are separated
+// by semicolons.
 func number(text string, comma rune) string {
 	switch {
 	case !strings.Contains(text, ","):
@@ -183,21 +180,21 @@ func number(text string, comma rune) string {
 	return text
 }
 
-// Columns say what holds a request in a file, as far as the file's own names do not: of a CSV file, JSON lines or a Parquet
-// file. The zero value names nothing. A field within a field of JSON lines is a.b.
+// Columns name the columns of a request in a CSV file, JSON lines or a Parquet file, if the file's own names are unknown. The zero value
+// names nothing. A nested field of JSON lines is a.b.
 type Columns struct {
 	Arrival       string // "" where the file's names say it, or all requests arrive at once
 	Input, Output string // both or neither
 	Unit          string // of arrivals: "s", "ms", "us" or "ns"; "" is what the file says, "s" of a column named here
 	Session       string // the conversation
-	Block         int    // tokens of the prompt that a hash names; 0: found from their number
+	Block         int    // prompt tokens for each hash; 0: inferred from the numbers
 }
 
-// columnKeys are what columns are given by, in order.
+// columnKeys are the keys of ParseColumns, in order.
 var columnKeys = []string{"arrival", "input", "output", "unit", "session", "block"}
 
-// ParseColumns reads columns as a user gives them, such as arrival=NAME,input=NAME,output=NAME,unit=UNIT, or unit=s alone.
-// An error is an *input.Error without a key.
+// ParseColumns parses columns as a user gives them, such as arrival=NAME,input=NAME,output=NAME,unit=UNIT, or unit=s alone. An error is an
+// *input.Error without a key.
 func ParseColumns(text string) (Columns, error) {
 	var c Columns
 	block := ""
@@ -231,10 +228,10 @@ func ParseColumns(text string) (Columns, error) {
 	return c, nil
 }
 
-// unitNames are the units of arrivals, the coarsest first.
+// unitNames are the units of arrivals, from coarse to fine.
 var unitNames = []string{"s", "ms", "us", "ns"}
 
-// clocks are those of the units.
+// clocks are the formats of times by unit.
 var clocks = map[string]clock{"": seconds, "s": seconds, "ms": milliseconds, "us": microseconds, "ns": nanoseconds}
 
 func (c Columns) table() table {

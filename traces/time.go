@@ -8,8 +8,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// instant is a time of arrival in the file's own epoch: whole seconds and
-// picoseconds, as the seconds since 1970 do not fit a count of picoseconds.
+// instant is an arrival time in the file's own epoch. It has whole seconds and picoseconds, since seconds since 1970 overflow a count of
+// picoseconds.
 type instant struct {
 	seconds     int64
 	picoseconds int64 // 0 to 10^12 - 1
@@ -18,8 +18,7 @@ type instant struct {
 // maxSeconds is the range of units.Duration, in whole seconds: 106 days.
 const maxSeconds = int64(1<<63/1_000_000_000_000 - 1)
 
-// since returns the time from j to i, negative where i is before j, and false where it
-// does not fit.
+// since returns the time from j to i, negative if i is before j, and false if it does not fit.
 func (i instant) since(j instant) (units.Duration, bool) {
 	seconds := i.seconds - j.seconds
 	if seconds < -maxSeconds || seconds > maxSeconds {
@@ -28,17 +27,16 @@ func (i instant) since(j instant) (units.Duration, bool) {
 	return units.Duration(seconds)*units.Second + units.Duration(i.picoseconds-j.picoseconds), true
 }
 
-// after returns the time d, which is not negative, after i.
+// after returns the time i + d; d must not be negative.
 func (i instant) after(d units.Duration) instant {
 	s, p := i.seconds+int64(d/units.Second), i.picoseconds+int64(d%units.Second)
 	return instant{s + p/int64(units.Second), p % int64(units.Second)}
 }
 
-// parseTimestamp reads a date and a time, as in an Azure trace: UTC without a zone
-// in 2023, with one in 2024; any number of fraction digits. ISO 8601 with a T, slashes for dashes and a comma before the
-// fraction are read, too.
+// parseTimestamp reads a date and a time as in Azure's traces: UTC without a zone (2023) or with a zone (2024), with any number of fraction
+// digits. It also accepts ISO 8601 with a T, slashes for dashes, and a comma before the fraction.
 func parseTimestamp(s string) (instant, bool) {
-	for _, form := range []string{"20060102150405", "20060102T150405", "20060102T150405Z0700"} { // ISO 8601's basic form, and as a number
+	for _, form := range []string{"20060102150405", "20060102T150405", "20060102T150405Z0700"} { // ISO 8601's basic form, and digits only
 		if len(s) >= len("20060102150405") && s[0] < '3' && s[4] < '2' {
 			if t, err := time.Parse(form, s); err == nil && t.Year() >= 1990 {
 				return instant{t.Unix(), int64(t.Nanosecond()) * 1000}, true
@@ -60,16 +58,14 @@ func parseTimestamp(s string) (instant, bool) {
 	return instant{}, false
 }
 
-// The digits of a second in picoseconds, and of the seconds of the latest instant: more
-// than 30,000 years.
+// Digits of a second's fraction in picoseconds, and of the largest number of seconds: more than 30,000 years.
 const (
 	fractionDigits = 12
 	secondDigits   = 12
 )
 
-// parseDecimal reads a decimal number of 10^-scale seconds, which may have an exponent,
-// to the nearest picosecond. It returns false for any other text, a negative number, or one
-// beyond the latest instant.
+// parseDecimal reads a decimal number in units of 10^-scale seconds, possibly with an exponent, to the nearest picosecond. It returns false
+// for any other text, a negative number, or one beyond the latest instant.
 func parseDecimal(s string, scale int) (instant, bool) {
 	mantissa, exponent := s, 0
 	if at := strings.IndexAny(s, "eE"); at >= 0 {
@@ -84,7 +80,7 @@ func parseDecimal(s string, scale int) (instant, bool) {
 	if digits == "" || point && strings.Contains(fraction, ".") || strings.Trim(digits, "0123456789") != "" {
 		return instant{}, false
 	}
-	// The picoseconds are the first n digits; zeros stand for those that are missing.
+	// The first n digits are whole seconds and picoseconds; missing digits are zeros.
 	n := len(whole) + exponent - scale + fractionDigits
 	if zeros := len(digits) - len(strings.TrimLeft(digits, "0")); zeros > 0 {
 		digits, n = digits[zeros:], n-zeros
@@ -99,7 +95,7 @@ func parseDecimal(s string, scale int) (instant, bool) {
 	}
 	up := n < len(digits) && digits[n] >= '5'
 	digits = strings.Repeat("0", secondDigits+fractionDigits-n) + digits[:n]
-	seconds, _ := strconv.ParseInt(digits[:secondDigits], 10, 64) // nothing but digits
+	seconds, _ := strconv.ParseInt(digits[:secondDigits], 10, 64) // digits only: cannot fail
 	picoseconds, _ := strconv.ParseInt(digits[secondDigits:], 10, 64)
 	i := instant{seconds, picoseconds}
 	if up {

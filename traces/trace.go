@@ -16,21 +16,20 @@ type Request struct {
 	Arrival units.Duration // from the trace's first request
 	Input   int            // prompt tokens, at least 1
 	Output  int            // tokens to generate, at least 1
-	// Hashes name the blocks of the trace's HashBlock tokens of the prompt, the last one not
-	// always full: two prompts with the same first n hashes begin with the same n
-	// blocks. Nil where the file does not say. They are not to be changed.
+	// Hashes identify the prompt's blocks of HashBlock tokens, the last of which may be partial: two prompts with the same first n hashes
+	// begin with the same n blocks. Nil if the file has none. They must not be changed.
 	Hashes []uint64
-	// Prefix is what the prompt begins with, to the token, beside Hashes; nil where these say all. It is not to be changed.
+	// Prefix is the prompt's shared beginning to the exact token, in addition to Hashes; nil if the hashes are exact. It must not be
+	// changed.
 	Prefix *Prefix
-	// Turn is the request's place in a conversation, nil for a request that stands alone. It is
-	// not to be changed.
+	// Turn is the request's position in a conversation, nil for a single request. It must not be changed.
 	Turn *Turn
 }
 
-// mostTokens bounds the tokens of a request that a program makes, so that sums of them fit: no memory holds as many.
+// mostTokens bounds the tokens of requests from a program, so that sums do not overflow. No memory holds as many.
 const mostTokens = 1 << 30
 
-// given returns the error for a trace that is nil.
+// given returns the error for a nil trace.
 func (t *Trace) given() error {
 	if t == nil {
 		return &input.Error{Key: "trace", Value: "nil", Expected: "requests, as of LoadTrace"}
@@ -38,8 +37,8 @@ func (t *Trace) given() error {
 	return nil
 }
 
-// Valid returns the first fault of requests that a program has made: an *input.Error that names the request by its index.
-// Readers of files refuse such requests.
+// Valid returns the first fault of requests that a program has made: an *input.Error that names the request by its index. Readers of files
+// refuse such requests themselves.
 func (t *Trace) Valid() error {
 	if err := t.given(); err != nil {
 		return err
@@ -66,41 +65,40 @@ func (t *Trace) Valid() error {
 	return nil
 }
 
-// BlockTokens is the number of tokens of a block that a hash names where a trace says nothing else, as in Mooncake's
-// traces, https://github.com/kvcache-ai/Mooncake.
+// BlockTokens is the default number of tokens for each hash, as in Mooncake's traces, https://github.com/kvcache-ai/Mooncake.
 const BlockTokens = 512
 
-// Prefix is the first tokens of a prompt: two prompts whose prefixes have the same number begin alike. Hashes name whole
-// blocks of BlockTokens alone, and a server's own blocks may be smaller.
+// Prefix is the first tokens of a prompt: prompts with prefixes of the same number begin alike. It is needed since hashes only identify
+// whole blocks of BlockTokens, and a server's blocks may be smaller.
 type Prefix struct {
 	Number uint64
 	Tokens int
 }
 
-// Turn is the place of a request in a conversation of several.
+// Turn is the position of a request in a conversation.
 type Turn struct {
 	Session int // the conversation, numbered from 0 in the order of the trace
 	Number  int // from 0
-	// Waits says that the request comes Think after the end of the turn before it; its
-	// Arrival is then the earliest: as if the turns before took no time.
+	// Waits makes the request arrive Think after the end of the turn before it. Its Arrival is then the earliest possible time, with all
+	// earlier turns taking no time.
 	Waits bool
 	Think units.Duration
-	// After are turns of other conversations that must have ended, too, before a turn with Waits comes: the first turn of a
-	// sub-agent waits for the turn that started it, and the next turn of its agent for the sub-agent's last one.
+	// After are turns of other conversations that must also end before a turn with Waits arrives. The first turn of a sub-agent waits for
+	// the turn that started it, and the agent's next turn waits for the sub-agent's last one.
 	After []*Turn
-	// Text says which tokens of the conversation's prompts are the same; nil where all that came before is.
+	// Text says which tokens of the conversation's prompts are shared; nil if each prompt repeats all that came before.
 	Text *Text
 }
 
-// Text is the tokens of a conversation from one on, which came with a turn and with those that go on with it. A prompt
-// begins with the prompt and the answer before it where it is as long as both; with the prompt, and not the answer, where
-// it is as long as that; else it begins anew.
+// Text is the tokens of a conversation from position From on, which a turn added and later turns repeat. A prompt that is at least as long
+// as the previous prompt and answer begins with both. One that is at least as long as the previous prompt begins with that alone. A shorter
+// one begins anew.
 type Text struct {
-	Turn, From int   // the turn's number, and the tokens before
-	Before     *Text // of these; nil where they came with turn 0, or there are none
+	Turn, From int   // number of the turn, and the position
+	Before     *Text // the text before From; nil if it came with turn 0, or is empty
 }
 
-// TextOf returns the number of the turn with which a token of the prompt or the answer came, counted from 1.
+// TextOf returns the number of the turn that added a token of the prompt or the answer; tokens count from 1.
 func (t *Turn) TextOf(token int) int {
 	text := t.Text
 	for text != nil && token <= text.From {
@@ -112,7 +110,7 @@ func (t *Turn) TextOf(token int) int {
 	return text.Turn
 }
 
-// goesOn returns the text of a turn with a prompt of tokens, behind a turn with a text, a prompt and an answer.
+// goesOn returns the text of a turn, whose prompt has the given tokens, after a turn with a text, a prompt and an answer.
 func goesOn(turn, tokens int, text *Text, prompt, answer int) *Text {
 	switch {
 	case tokens >= prompt+answer:
@@ -130,33 +128,32 @@ func goesOn(turn, tokens int, text *Text, prompt, answer int) *Text {
 type Trace struct {
 	Name     string // built-in name, or path of the file
 	Requests []Request
-	Arrivals Arrivals // how they come, once that has been said
+	Arrivals Arrivals // how requests arrive, once it is set
 	Format   string   // of the file, one of FormatNames; "" for a trace of no file
-	// Of the file's requests, the number left out: those that failed where they were
-	// recorded, and those that are malformed and were to be skipped. FirstBad says what
-	// is wrong with the first of the latter.
+	// Failed counts requests of the file that failed when recorded, and Skipped those that are malformed and were skipped. FirstBad is the
+	// error of the first skipped one.
 	Failed, Skipped int
 	FirstBad        error
-	Unordered       int // requests that arrive before the one that precedes them in the file
-	Distinct        int // of how many requests all are repetitions; 0: none is
-	// HashTokens are the tokens of a block that a request's hash names; 0 stands for BlockTokens.
+	Unordered       int // requests that arrive before their predecessor in the file
+	Distinct        int // number of different requests if all are repetitions of these; 0: no repetitions
+	// HashTokens is the number of prompt tokens for each hash; 0 means BlockTokens.
 	HashTokens int
-	Reading    Reading  // what of the file was read as what
-	Notes      []string // what whoever reads the file should know, such as guesses
+	Reading    Reading  // the columns that were read
+	Notes      []string // remarks for readers of the file, such as guesses
 }
 
-// HashBlock returns the tokens of a block that a request's hash names.
+// HashBlock returns the number of prompt tokens for each hash.
 func (t *Trace) HashBlock() int {
 	t = cmp.Or(t, &Trace{})
 	return cmp.Or(t.HashTokens, BlockTokens)
 }
 
-// normalize sorts the requests by arrival, those of one time in their order, numbers them, and
-// numbers conversations and their turns in that order. A conversation of one request is none.
+// normalize sorts the requests by arrival, stably, and renumbers requests, conversations and turns in that order. A conversation of one
+// request becomes a single request.
 func (t *Trace) normalize() {
 	slices.SortStableFunc(t.Requests, func(a, b Request) int { return cmp.Compare(a.Arrival, b.Arrival) })
-	turns := map[int]int{}      // of each conversation
-	linked := map[*Turn]*Turn{} // the turns that are in After, or have one, and what takes their place
+	turns := map[int]int{}      // number of turns of each conversation
+	linked := map[*Turn]*Turn{} // turns that are in After or have one, with their replacements
 	for i := range t.Requests {
 		r := &t.Requests[i]
 		if r.ID = i; r.Turn == nil {
@@ -167,7 +164,7 @@ func (t *Trace) normalize() {
 			linked[r.Turn], linked[before] = nil, nil
 		}
 	}
-	numbers := map[int]*Request{} // the last turn of each
+	numbers := map[int]*Request{} // the last turn of each conversation
 	for i := range t.Requests {
 		r := &t.Requests[i]
 		if r.Turn == nil {
@@ -181,7 +178,7 @@ func (t *Trace) normalize() {
 			continue
 		case last == nil && len(turn.After) > 0:
 			turn.Session, turn.Number = len(numbers), 0
-		case last == nil: // there is none that it could wait for
+		case last == nil: // no turn that it could wait for
 			turn = Turn{Session: len(numbers)}
 		default:
 			turn.Session, turn.Number = last.Turn.Session, last.Turn.Number+1
@@ -206,8 +203,7 @@ func (t *Trace) normalize() {
 	}
 }
 
-// AtOnce returns the trace with all arrivals at time 0: a queue that is full
-// from the start, which measures throughput.
+// AtOnce returns the trace with all arrivals at time 0: the queue is full from the start, which measures throughput.
 func (t *Trace) AtOnce() *Trace {
 	t = cmp.Or(t, &Trace{})
 	requests := slices.Clone(t.Requests)
@@ -217,7 +213,7 @@ func (t *Trace) AtOnce() *Trace {
 	return t.with(requests, t.Arrivals)
 }
 
-// Equal returns n requests of equal lengths, all at once.
+// Equal returns n requests of equal lengths, all arriving at once.
 func Equal(name string, n, input, output int) *Trace {
 	t := &Trace{Name: name, Requests: make([]Request, n)}
 	for i := range t.Requests {
@@ -226,7 +222,7 @@ func Equal(name string, n, input, output int) *Trace {
 	return t
 }
 
-// OutputTokens returns the number of tokens that all requests generate.
+// OutputTokens returns the total number of generated tokens.
 func (t *Trace) OutputTokens() int64 {
 	t = cmp.Or(t, &Trace{})
 	sum := int64(0)
@@ -236,8 +232,7 @@ func (t *Trace) OutputTokens() int64 {
 	return sum
 }
 
-// Moments are the size of a trace and the moments of its lengths, in tokens.
-// The standard deviations are those of the trace itself (division by n).
+// Moments are the size of a trace and the moments of its lengths, in tokens. Standard deviations are of the population (division by n).
 type Moments struct {
 	Requests                  int
 	InputTokens, OutputTokens int64 // sums

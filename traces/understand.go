@@ -10,10 +10,10 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// Reading is what of a file's columns was read as what.
+// Reading says which columns of a file were read, and as what.
 type Reading struct {
 	Input   string `json:"input"`  // the column of prompt tokens
-	Output  string `json:"output"` // of tokens to generate
+	Output  string `json:"output"` // the column of tokens to generate
 	Times   string `json:"times"`  // of arrivals, "" where all come at once
 	Unit    string `json:"unit"`   // of arrivals: "seconds", ..., or "dates"
 	Guessed bool   `json:"guessed"`
@@ -21,34 +21,34 @@ type Reading struct {
 	Session string `json:"session"`
 }
 
-// sample is the beginning of a file: its columns, with the texts of each in its first rows.
+// sample is the beginning of a file: its columns, with the texts of the first rows.
 type sample struct {
 	names  []string            // as errors list them
-	nested []string            // with the fields within fields, as a.b
+	nested []string            // including nested fields, as a.b
 	values map[string][]string // by name
-	units  map[string]string   // of columns whose type says it
+	units  map[string]string   // of columns whose type has a unit
 
 	objects bool // of JSON
 }
 
-// sampleRows is how many rows of a file tell the units of its times.
+// sampleRows is the number of rows from which the unit of times is inferred.
 const sampleRows = 256
 
-// column returns the texts of a column, without those that are missing.
+// column returns the texts of a column, without missing ones.
 func (s *sample) column(name string) []string {
 	return slices.DeleteFunc(slices.Clone(s.values[name]), func(text string) bool { return text == "" || text == "null" })
 }
 
-// has says that the file has a column of a name; "" stands for none.
+// has reports whether the file has a column of that name, which may be "".
 func (s *sample) has(name string) bool { return name != "" && slices.Contains(s.nested, name) }
 
-// isObject says that a name is one of an object, whose fields have names of their own.
+// isObject reports whether a name is that of an object with named fields.
 func (s *sample) isObject(name string) bool {
 	return s.objects && slices.ContainsFunc(s.nested, func(other string) bool { return strings.HasPrefix(other, name+".") })
 }
 
-// understand returns the table that a file is read by: a known format, or what its names and values say, changed by the
-// columns that the user names. It is nil where nothing tells the lengths.
+// understand returns the table by which a file is read: a known format, or one inferred from its names and values, changed by the columns
+// that the user names. It is nil if no column can be lengths.
 func (c *collector) understand(s *sample, known []table) *table {
 	t := c.lengthsOf(s, known)
 	if t == nil {
@@ -56,7 +56,7 @@ func (c *collector) understand(s *sample, known []table) *table {
 	}
 	o := &c.options.Columns
 	if s.objects && (t.format == "" || t.format == own[0].format) && slices.Contains(s.names, hashField) {
-		t.format = "mooncake" // by other names, such as NVIDIA Dynamo's
+		t.format = "mooncake" // under other names, such as NVIDIA Dynamo's
 	}
 	named := o.Arrival != ""
 	if named {
@@ -74,7 +74,7 @@ func (c *collector) understand(s *sample, known []table) *table {
 		t.session = o.Session
 	} else if t.session == "" && t.format != "llmservingsim" {
 		if t.session = s.findName(sessionNames); t.session == "" && t.format == "mooncake" {
-			t.session = sessionField // which the first request may lack
+			t.session = sessionField // the first request may lack it
 		}
 	}
 	if said := s.column(unitField); len(said) > 0 && clocks[said[0]].parse != nil && o.Unit == "" {
@@ -95,8 +95,8 @@ func (c *collector) understand(s *sample, known []table) *table {
 	return t
 }
 
-// lengthsOf returns a copy of the known table that has both lengths of a file, or a table of names that stand for lengths; else
-// a table that has one of them, whose lack of the other is an error.
+// lengthsOf returns a copy of the known table whose length columns are both in the file, or a table inferred from names of lengths.
+// Otherwise it returns a table with one length; the missing one becomes an error.
 func (c *collector) lengthsOf(s *sample, known []table) *table {
 	if o := &c.options.Columns; o.Input != "" {
 		t := o.table()
@@ -117,7 +117,7 @@ func (c *collector) lengthsOf(s *sample, known []table) *table {
 	return nil
 }
 
-// findTimes returns the column that holds the times of arrival by its name, "" for none.
+// findTimes returns the column with arrival times, by its name, or "".
 func (c *collector) findTimes(s *sample, t *table) string {
 	best, rank, weak := "", len(timeNames), slices.Index(timeNames, weakTimes)
 	for _, name := range s.nested {
@@ -133,8 +133,8 @@ func (c *collector) findTimes(s *sample, t *table) string {
 	return best
 }
 
-// fitClock gives a table the clock in which its times are written: what the name or the type of the column says, dates, seconds
-// since 1970 and their parts by their size; else a guess.
+// fitClock sets a table's time format: from the name or the type of the column, from the form of dates, or from the magnitude of epoch
+// times; else it guesses.
 func (c *collector) fitClock(t *table, s *sample, named bool) {
 	texts := s.column(t.arrival)
 	_, unit := timeName(lastName(t.arrival))
@@ -142,7 +142,7 @@ func (c *collector) fitClock(t *table, s *sample, named bool) {
 		unit = of
 	}
 	numbers := numbersIn(texts)
-	if of := s.units[t.arrival]; of != "" && c.options.Columns.Unit == "" && !datesIn(texts) { // a type says more than a name
+	if of := s.units[t.arrival]; of != "" && c.options.Columns.Unit == "" && !datesIn(texts) { // a type is more reliable than a name
 		t.clock = clocks[of]
 		return
 	}
@@ -162,7 +162,7 @@ func (c *collector) fitClock(t *table, s *sample, named bool) {
 		t.clock = clocks[unit]
 		return
 	case numbers == nil:
-		return // the first row that is none is an error
+		return // the first invalid row gives the error
 	}
 	if a, b := epochUnit([]float64{slices.Min(numbers)}), epochUnit([]float64{slices.Max(numbers)}); a != "" && b != "" && a != b {
 		c.note("arrivals in %s mix %s and %s since 1970: write all in one unit", t.arrival, clocks[a].name, clocks[b].name)
@@ -185,7 +185,7 @@ func (c *collector) fitClock(t *table, s *sample, named bool) {
 		return
 	}
 	rank, _ := timeName(lastName(t.arrival))
-	if created := slices.Index(timeNames, "created_time"); rank == created { // as NVIDIA Dynamo has it
+	if created := slices.Index(timeNames, "created_time"); rank == created { // as in NVIDIA Dynamo's
 		t.clock = milliseconds
 	}
 	guess := guessUnit(numbers, t.name == milliseconds.name)
@@ -199,21 +199,21 @@ func (c *collector) fitClock(t *table, s *sample, named bool) {
 	}
 	sure := ""
 	if r := rate(numbers); r == 0 && len(numbers) > 1 {
-		return // of requests that come at once the unit says nothing
+		return // if all requests arrive at once, the unit does not matter
 	} else if r > 0 {
 		sure = fmt.Sprintf(", so that the first %d come at %.3g a second", len(numbers), r*math.Pow(1000, float64(slices.Index(unitNames, guess))))
 	}
 	c.note("arrivals in %s are read as %s, a guess by their size%s; --columns unit=%s reads %s", t.arrival, t.name, sure, other, clocks[other].name)
 }
 
-// noteNamed says that the times of a column that the user named are read as seconds, where their size speaks for another unit.
+// noteNamed adds a note if a column that the user named is read as seconds and the size of its times suggests another unit.
 func (c *collector) noteNamed(t *table, numbers []float64) {
 	if guess := guessUnit(numbers, false); t.name == seconds.name && guess != "s" {
 		c.note("arrivals in %s are read as seconds, since --columns gives no unit; by their size they are rather %s, which --columns unit=%s reads", t.arrival, clocks[guess].name, guess)
 	}
 }
 
-// epochUnit returns the unit of times that count from 1970, of the years 2001 to 5138; "" for others.
+// epochUnit returns the unit of times since 1970 that fall in the years 2001 to 5138; "" for others.
 func epochUnit(numbers []float64) string {
 	least, most := slices.Min(numbers), slices.Max(numbers)
 	for i, unit := range unitNames {
@@ -224,24 +224,24 @@ func epochUnit(numbers []float64) string {
 	return ""
 }
 
-// Mean gaps between requests that tell units. A server of language models gets more than one request in twenty seconds and fewer
-// than two hundred a second; whole numbers are rarely seconds.
+// Mean gaps between requests from which the unit is guessed. A language-model server gets between one request in twenty seconds and two
+// hundred a second. Whole numbers are rarely seconds.
 const (
-	longGap  = 500 // of seconds with fractions
-	wholeGap = 20  // of seconds that are whole numbers
-	shortGap = 5   // of milliseconds, where some have fractions
-	wholeMS  = 0.5 // of milliseconds that are whole numbers
+	longGap  = 500 // in seconds with fractions
+	wholeGap = 20  // in whole seconds
+	shortGap = 5   // in milliseconds, some with fractions
+	wholeMS  = 0.5 // in whole milliseconds
 )
 
-// dense says that milliseconds have requests come so often that they may be seconds.
+// dense reports whether times in milliseconds would be so dense that they may be seconds.
 func dense(milliseconds []float64) bool {
 	return len(milliseconds) > leastGaps && rate(milliseconds) > 1.0/shortGap
 }
 
-// leastGaps is how many gaps speak against what a format has.
+// leastGaps is the number of gaps needed to contradict a format's unit.
 const leastGaps = 2
 
-// guessUnit returns the unit in which the mean gap of times is likely, milliseconds or seconds where nothing speaks against.
+// guessUnit returns the unit in which the mean gap of times is plausible. The default is milliseconds (inMS) or seconds.
 func guessUnit(numbers []float64, inMS bool) string {
 	r := rate(numbers)
 	if inMS && len(numbers) <= leastGaps {
@@ -267,7 +267,7 @@ func guessUnit(numbers []float64, inMS bool) string {
 	return "ns"
 }
 
-// rate is the mean rate of times, a unit of theirs; 0 where all are the same.
+// rate returns the mean rate of times, per unit of theirs; 0 if all are equal.
 func rate(numbers []float64) float64 {
 	if span := slices.Max(numbers) - slices.Min(numbers); span > 0 {
 		return float64(len(numbers)-1) / span
@@ -275,7 +275,7 @@ func rate(numbers []float64) float64 {
 	return 0
 }
 
-// numbersIn returns texts as numbers, but for one in ten that are none; nil where more are none.
+// numbersIn parses texts as numbers and drops up to one in ten that are not; nil if more are not.
 func numbersIn(texts []string) []float64 {
 	var numbers []float64
 	for _, text := range texts {
@@ -293,7 +293,7 @@ func datesIn(texts []string) bool {
 	return len(texts) > 0 && !slices.ContainsFunc(texts, func(text string) bool { _, ok := parseTimestamp(text); return !ok })
 }
 
-// rises says that numbers grow from row to row, but for one in ten.
+// rises reports whether numbers grow from row to row, with up to one exception in ten.
 func rises(numbers []float64) bool {
 	down := 0
 	for i := 1; i < len(numbers); i++ {
@@ -305,8 +305,8 @@ func rises(numbers []float64) bool {
 	return n > 1 && numbers[n-1] > numbers[0] && 10*down <= n
 }
 
-// noteUnread notes the columns that may hold the arrivals of a file that has none by name: dates, and numbers that rise and are
-// no numbering of the rows.
+// noteUnread adds a note about columns that may hold arrivals, if the file has none by name: dates, and rising numbers other than row
+// numbers.
 func (c *collector) noteUnread(t *table, s *sample) {
 	var found, unread []string
 	unit := ""
@@ -353,7 +353,7 @@ func (c *collector) noteUnread(t *table, s *sample) {
 	}
 }
 
-// numbering says that numbers count the rows.
+// numbering reports whether numbers count the rows.
 func numbering(numbers []float64) bool {
 	for i := range numbers {
 		if i > 0 && numbers[i] != numbers[i-1]+1 {
@@ -363,12 +363,12 @@ func numbering(numbers []float64) bool {
 	return true
 }
 
-// note adds a line that whoever reads the file should see.
+// note adds a remark for readers of the file.
 func (c *collector) note(format string, args ...any) {
 	c.notes = append(c.notes, fmt.Sprintf(format, args...))
 }
 
-// reading says what was read as what.
+// reading returns the columns that were read.
 func (c *collector) reading() Reading {
 	t := &c.table
 	r := Reading{Input: t.input, Output: t.output, Guessed: t.guessed, Session: t.session}
@@ -387,7 +387,7 @@ func (c *collector) reading() Reading {
 	return r
 }
 
-// lacks is the error for a file of which one length is not there.
+// lacks is the error for a file without one of the two lengths.
 func (t *table) lacks(file string, line int, names []string) error {
 	for _, name := range []string{t.input, t.output, t.arrival} {
 		if name != "" && !slices.Contains(names, name) && (name != t.arrival || t.required) {

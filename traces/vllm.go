@@ -12,36 +12,34 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// The lists of a result of 'vllm bench serve --save-result --save-detailed' that hold
-// requests, https://github.com/vllm-project/vllm, vllm/benchmarks/serve.py, or of sglang.bench_serving --output-details,
-// https://github.com/sgl-project/sglang, python/sglang/benchmark/serving.py. A request
-// that failed has 0 output tokens.
+// Lists of requests in a result of 'vllm bench serve --save-result --save-detailed', https://github.com/vllm-project/vllm,
+// vllm/benchmarks/serve.py, or of sglang.bench_serving --output-details, https://github.com/sgl-project/sglang,
+// python/sglang/benchmark/serving.py. A failed request has 0 output tokens.
 const (
 	vllmInput  = "input_lens"
 	vllmOutput = "output_lens"
-	vllmStart  = "start_times" // seconds of the client's clock; not in files of older versions, nor in SGLang's
+	vllmStart  = "start_times" // seconds of the client's clock; missing in older files and in SGLang's
 )
 
-// Sums of a result, which it has without its lists, too.
+// Sums in a result, present even without lists.
 const (
 	vllmCompleted   = "completed"
 	vllmInputTotal  = "total_input_tokens"
 	vllmOutputTotal = "total_output_tokens"
 )
 
-// vllmTable holds a request of these lists as a table does.
+// vllmTable is the table of these lists.
 var vllmTable = table{format: "vllm", input: vllmInput, output: vllmOutput, arrival: vllmStart, clock: seconds, exact: true, fails: true}
 
-// readVLLM adds the requests of a result of vLLM's benchmark. Other lists, such as those
-// of the texts that were generated, are skipped piece by piece.
+// readVLLM adds the requests of a result of vLLM's benchmark. It skips other lists, such as generated texts, piece by piece.
 func (c *collector) readVLLM(r *bufio.Reader) error {
 	c.use(&vllmTable, "")
 	j := input.NewJSON(c.file, r)
 	lists := map[string][]json.RawMessage{}
-	line := 0                // of the last list
-	var sent json.RawMessage // requests a second that the benchmark sent
+	line := 0                // line of the last list
+	var sent json.RawMessage // request rate of the benchmark, per second
 	sums := map[string]int{}
-	if _, err := j.Token(); err != nil { // the brace
+	if _, err := j.Token(); err != nil { // the opening brace
 		return j.Cut(err)
 	}
 	for j.More() {
@@ -94,7 +92,7 @@ func (c *collector) readVLLM(r *bufio.Reader) error {
 	return c.addLists(lists, line)
 }
 
-// addMeans adds the requests of a result without lists: as many as were served, of equal lengths that have the sums.
+// addMeans adds the requests of a result without lists: the completed number, with equal lengths that add up to the sums.
 func (c *collector) addMeans(sums map[string]int, line int) error {
 	n := sums[vllmCompleted]
 	c.table.input, c.table.output = vllmInputTotal, vllmOutputTotal
@@ -109,7 +107,7 @@ func (c *collector) addMeans(sums map[string]int, line int) error {
 		if c.enough() {
 			return nil
 		}
-		share := func(name string) int { // the first requests have a token more where the sum is no multiple
+		share := func(name string) int { // the first requests have one more token if the sum is not a multiple
 			if i < sums[name]%n {
 				return sums[name]/n + 1
 			}
@@ -122,7 +120,7 @@ func (c *collector) addMeans(sums map[string]int, line int) error {
 	return nil
 }
 
-// addLists adds the requests of lists of equal length; line is that of errors.
+// addLists adds the requests of lists of equal length; errors report line.
 func (c *collector) addLists(lists map[string][]json.RawMessage, line int) error {
 	in, out, start := lists[vllmInput], lists[vllmOutput], lists[vllmStart]
 	_, timed := lists[vllmStart]

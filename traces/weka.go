@@ -13,21 +13,21 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// Sessions of coding agents, an object each, one behind another: WEKA's, https://github.com/callanjfox/kv-cache-tester (traces/), and
-// those of InferenceX AgentX, which NVIDIA AIPerf reads (https://github.com/ai-dynamo/aiperf,
+// Sessions of coding agents, one JSON object after another: WEKA's, https://github.com/callanjfox/kv-cache-tester (traces/), and those of
+// InferenceX AgentX, which NVIDIA AIPerf reads (https://github.com/ai-dynamo/aiperf,
 // src/aiperf/dataset/graph/adapters/weka/trace_models.py).
 var wekaTable = table{format: "weka", input: "in", output: "out", arrival: "t", required: true, clock: seconds, exact: true, fails: true, session: "id"}
 
-// Fields of a session, and of its requests, that are no columns of a table.
+// Fields of a session and of its requests that are not columns of a table.
 const (
 	wekaRequests = "requests"
 	wekaScope    = "hash_id_scope" // "local": a hash means the same in one session alone; "global": in all
 	wekaServed   = "api_time"      // seconds that a request took
-	wekaThink    = "think_time"    // seconds from the end of the request before it
+	wekaThink    = "think_time"    // seconds from the end of the previous request
 	wekaDuration = "duration_ms"   // of a sub-agent
 )
 
-// wekaSession is a session as it is read.
+// wekaSession is the session being read.
 type wekaSession struct {
 	id, scope string
 	block     int
@@ -79,7 +79,7 @@ func (c *collector) readWeka(r *bufio.Reader) error {
 	return nil
 }
 
-// checkWeka refuses a session whose hashes cannot be read as those of the others.
+// checkWeka refuses a session whose hashes have another form than those of earlier sessions.
 func (c *collector) checkWeka(s *wekaSession) error {
 	wrong := &input.Error{File: c.file, Line: s.line}
 	switch {
@@ -102,15 +102,15 @@ func (c *collector) checkWeka(s *wekaSession) error {
 // wekaAgent is an agent of a session: that of the user, or a sub-agent.
 type wekaAgent struct {
 	session string
-	key     string         // of its requests, in errors
-	start   units.Duration // what their times count from
-	spawned *Turn          // the turn that started it, nil for the user's
-	known   bool           // when that ended is known:
+	key     string         // key of its requests, for errors
+	start   units.Duration // origin of the requests' times
+	spawned *Turn          // the turn that started it; nil for the user's agent
+	known   bool           // the end of that turn is known:
 	ended   instant
 
-	last     *Turn    // its last turn, nil for none so far
+	last     *Turn    // its last turn so far, or nil
 	hashes   []uint64 // hashes of the blocks of its last turn
-	waitsFor []*Turn  // the last turns of the sub-agents behind it
+	waitsFor []*Turn  // last turns of the sub-agents since its last turn
 }
 
 // wekaAgent adds the requests of an agent and of its sub-agents.
@@ -138,7 +138,7 @@ func (c *collector) wekaAgent(s *wekaSession, a *wekaAgent, requests []json.RawM
 	return nil
 }
 
-// placed gives an error within a value the key of that, and counts it where malformed lines are to be skipped.
+// placed adds a key to the error within a value, and counts the error if malformed lines are skipped.
 func (c *collector) placed(err error, line int, key string) error {
 	if err == nil {
 		return nil
@@ -163,7 +163,7 @@ func (c *collector) wekaTime(o object, name string, line int) (units.Duration, b
 	return units.Duration(at.seconds)*units.Second + units.Duration(at.picoseconds), true, nil
 }
 
-// wekaRow reads a request, which waits for the turn before it and for the sub-agents between.
+// wekaRow reads a request, which waits for the turn before it and for sub-agents in between.
 func (c *collector) wekaRow(s *wekaSession, a *wekaAgent, o object) (row, error) {
 	r, err := c.jsonRow(s.line, o, &wekaTable)
 	if err != nil {
@@ -193,7 +193,7 @@ func (c *collector) wekaRow(s *wekaSession, a *wekaAgent, o object) (row, error)
 	} else {
 		r.turn.After = a.waitsFor
 	}
-	if len(r.turn.After) > 0 || !thinks { // what is recorded counts from the turn before, not from the sub-agents
+	if len(r.turn.After) > 0 || !thinks { // recorded times count from the previous turn, not from the sub-agents
 		var since units.Duration
 		if since, thinks = r.arrival.since(a.ended); since >= 0 {
 			think = since
@@ -207,8 +207,8 @@ func (c *collector) wekaRow(s *wekaSession, a *wekaAgent, o object) (row, error)
 	return r, nil
 }
 
-// wekaHashes reads the hashes of a prompt, each of all tokens up to the end of its block. Those of a turn share the memory of the
-// ones before: a session to a million tokens has as many hashes as its longest prompt.
+// wekaHashes reads the hashes of a prompt, each of all tokens up to the end of its block. Turns share the memory of earlier turns' hashes,
+// so a session has only as many hashes as its longest prompt.
 func (c *collector) wekaHashes(s *wekaSession, a *wekaAgent, o object, tokens int) ([]uint64, error) {
 	ids, err := c.readHashes(s.line, o, &wekaTable, tokens)
 	if err != nil || ids == nil {
@@ -221,7 +221,7 @@ func (c *collector) wekaHashes(s *wekaSession, a *wekaAgent, o object, tokens in
 	return ids, nil
 }
 
-// wekaSubagent adds the requests of a sub-agent. Times count from its start, or from that of the session where none is before it.
+// wekaSubagent adds the requests of a sub-agent. Times count from its start, or from the session's start if none of its times is before it.
 func (c *collector) wekaSubagent(s *wekaSession, a *wekaAgent, o object, key string) error {
 	start, ok, err := c.wekaTime(o, wekaTable.arrival, s.line)
 	if err != nil {
@@ -263,8 +263,7 @@ func (c *collector) wekaSubagent(s *wekaSession, a *wekaAgent, o object, key str
 	return nil
 }
 
-// eachField calls read for every field of the object that comes next; read reads its value. end says that there is no object,
-// as the text ends.
+// eachField calls read for every field of the next object; read must read the value. end reports that the text ended instead.
 func eachField(j *input.JSON, read func(name string) error) (end bool, err error) {
 	token, err := j.Token()
 	switch {
@@ -272,7 +271,7 @@ func eachField(j *input.JSON, read func(name string) error) (end bool, err error
 		return true, nil
 	case err != nil:
 		return false, err
-	case token == nil: // null
+	case token == nil: // the value is null
 		return false, nil
 	case token != json.Delim('{'):
 		return false, j.Wrong("an object")
@@ -290,7 +289,7 @@ func eachField(j *input.JSON, read func(name string) error) (end bool, err error
 	return false, j.Cut(err)
 }
 
-// eachElement calls read for every element of the array that comes next.
+// eachElement calls read for every element of the next array.
 func eachElement(j *input.JSON, read func() error) error {
 	token, err := j.Token()
 	switch {
@@ -310,7 +309,7 @@ func eachElement(j *input.JSON, read func() error) error {
 	return j.Cut(err)
 }
 
-// wrongKind names the field of an error that has no name yet.
+// wrongKind adds the field's name to an error without one.
 func wrongKind(err error, name string) error {
 	if err == nil || err == io.EOF {
 		return err

@@ -14,17 +14,17 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// format is a form of files that can be written.
+// format is a format in which traces are written.
 type format struct {
 	name       string
-	resolution units.Duration // of arrivals, to which they are rounded
-	hashes     bool           // it holds the hashes of prefixes
-	sessions   bool           // it holds which requests are of one conversation
-	waits      bool           // and that turns wait for the one before
+	resolution units.Duration // arrivals are rounded to it
+	hashes     bool           // can hold hashes of prefixes
+	sessions   bool           // can hold conversations
+	waits      bool           // can hold that turns wait for the previous one
 	write      func(w *bufio.Writer, t *Trace) error
 }
 
-// formats are all forms of files that can be written, by name.
+// formats are all writable formats, by name.
 var formats = []format{
 	{name: "aiperf", resolution: units.Nanosecond, sessions: true, write: writeAIPerf},
 	{name: "jsonl", resolution: 1, write: writeJSONL},
@@ -33,7 +33,7 @@ var formats = []format{
 	{name: "parquet", resolution: units.Nanosecond, write: writeParquet},
 }
 
-// FormatNames returns the names of the formats that can be written.
+// FormatNames returns the names of the writable formats.
 func FormatNames() []string {
 	return list.Map(formats, func(f format) string { return f.name })
 }
@@ -47,8 +47,7 @@ func lookupFormat(name string) (*format, error) {
 	return &formats[i], nil
 }
 
-// Write writes the trace in a format of FormatNames. What the format does not hold is
-// left out, and what Lost returns.
+// Write writes the trace in a format of FormatNames. It leaves out what the format cannot hold; see Lost.
 func (t *Trace) Write(w io.Writer, name string) error {
 	if err := t.given(); err != nil {
 		return err
@@ -64,7 +63,7 @@ func (t *Trace) Write(w io.Writer, name string) error {
 	return b.Flush()
 }
 
-// Lost returns what of the trace a format does not hold, in words, for example "hashes of prefixes".
+// Lost describes the parts of the trace that a format cannot hold, for example "hashes of prefixes".
 func (t *Trace) Lost(name string) (lost []string, err error) {
 	if err := t.given(); err != nil {
 		return nil, err
@@ -99,7 +98,7 @@ func writeLines(w *bufio.Writer, t *Trace, header string, line func(b []byte, r 
 		}
 		b = b[:0]
 	}
-	_, err := w.Write(b) // of a trace without requests
+	_, err := w.Write(b) // for a trace without requests
 	return err
 }
 
@@ -110,8 +109,8 @@ func writeOwn(w *bufio.Writer, t *Trace) error {
 	})
 }
 
-// writeMooncake writes times in milliseconds, and the hashes of a prompt's blocks where there are any. The first line says the unit
-// where a reader would take the times for seconds, and the tokens of a block that are not Mooncake's.
+// writeMooncake writes times in milliseconds, and the hashes of prompts if there are any. The first line has the unit if a reader would
+// take the times for seconds, and the block size if it is not Mooncake's.
 func writeMooncake(w *bufio.Writer, t *Trace) error {
 	header := ""
 	if t.likeSeconds() {
@@ -146,10 +145,10 @@ func writeMooncake(w *bufio.Writer, t *Trace) error {
 	})
 }
 
-// writeAIPerf writes records of AIPerf (src/aiperf/common/models/record_models.py, MetricRecordInfo): times count from 1970, and a
-// request ends when it starts, as a trace knows nothing of its end. A request of no conversation is a session of its own.
+// writeAIPerf writes AIPerf's records (src/aiperf/common/models/record_models.py, MetricRecordInfo). Times count from 1970, and a request
+// ends when it starts, since a trace does not have its end. A single request is a session of its own.
 func writeAIPerf(w *bufio.Writer, t *Trace) error {
-	sessions := map[int]int{} // the numbers of conversations
+	sessions := map[int]int{} // conversation numbers
 	next := 0
 	return writeLines(w, t, "", func(b []byte, r *Request) []byte {
 		session, turn, known := next, 0, false
@@ -171,7 +170,7 @@ func writeAIPerf(w *bufio.Writer, t *Trace) error {
 	})
 }
 
-// likeSeconds says that a reader of the first requests might take their milliseconds for seconds, however many it looks at.
+// likeSeconds reports whether a reader of any number of first requests might take their milliseconds for seconds.
 func (t *Trace) likeSeconds() bool {
 	var numbers []float64
 	for _, r := range t.Requests[:min(len(t.Requests), sampleRows)] {
@@ -199,7 +198,7 @@ type parquetRequest struct {
 	Output    int64   `parquet:"num_decode_tokens"`
 }
 
-// writeParquet writes requests in batches, so that a long trace is never twice in memory.
+// writeParquet writes requests in batches, so that a long trace is never in memory twice.
 func writeParquet(w *bufio.Writer, t *Trace) error {
 	p := parquet.NewGenericWriter[parquetRequest](w, parquet.Compression(&parquet.Snappy), parquet.CreatedBy("l3sim", "", "parquet-go"))
 	rows := make([]parquetRequest, 0, parquetBatch)
@@ -220,7 +219,7 @@ func writeParquet(w *bufio.Writer, t *Trace) error {
 	return p.Close()
 }
 
-// rounded returns an arrival to the nearest multiple of unit.
+// rounded rounds an arrival to the nearest multiple of unit.
 func rounded(d, unit units.Duration) units.Duration {
 	half := unit / 2
 	if d > 1<<63-1-half {

@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// A report names what bounds the data buses where they are busy for less than busyBus of the time, which refreshes and turns of the bus leave a
-// stream, and requests wait for rules in at least half of the rest. It names those rules that take at least boundShare of the time. All are our choice;
-// a twentieth is what refreshes take of DDR4 (tRFC / tREFI).
+// A report names the rules that bound the data buses if three conditions hold: the buses are busy for less than busyBus of the time (which
+// refreshes and bus turnarounds leave to a stream), requests wait for rules in at least half of the rest, and the rule takes at least
+// boundShare of the time. All thresholds are our choice; a twentieth is what refreshes take of DDR4 (tRFC / tREFI).
 const (
 	busyBus    = 0.9
 	boundShare = 0.05
 )
 
-// A setting is advised where it moves at least 1/gain more data a second, tried with the first of the requests.
+// A setting is advised if it moves at least 1/gain more data a second in a trial with the first requests.
 const (
 	trialRequests = 20_000
 	gain          = 20
@@ -27,10 +27,10 @@ type boundReport struct {
 	Wait
 	Meaning       string  `json:"meaning"`
 	AccessesShare float64 `json:"share_of_accesses"`
-	BusShare      float64 `json:"bus_share"` // of the time of all data buses
+	BusShare      float64 `json:"bus_share"` // share of the time of all data buses
 }
 
-// Advice is a setting with which the first requests of a trace move more data a second than under that of the set-up.
+// Advice is a setting with which the first requests of a trace move more data a second than with the given set-up.
 type Advice struct {
 	Set      string  `json:"set"` // KEY=VALUE
 	Requests int     `json:"requests"`
@@ -38,7 +38,7 @@ type Advice struct {
 	Before   float64 `json:"gb_per_s_before"`
 }
 
-// causes are what a rule says of the accesses that it holds up, after their share.
+// causes describe the accesses that a rule delays; they follow the rule's share in the text.
 var causes = [...]string{
 	ownGroup:    "follow one of their own bank group",
 	writesFirst: "are reads that follow writes",
@@ -52,7 +52,8 @@ var causes = [...]string{
 	otherwise:   "wait for another command",
 }
 
-// bounds returns what bounds the buses, most first. Accesses is the bursts, clocks the time of all buses and busy the share that bursts take.
+// bounds returns the rules that bound the buses, the largest share first. accesses is the number of bursts, clocks the time of all buses,
+// and busy the share that bursts take.
 func bounds(waits []Wait, accesses int64, clocks, busy float64) []boundReport {
 	var list []boundReport
 	waited := int64(0)
@@ -70,7 +71,7 @@ func bounds(waits []Wait, accesses int64, clocks, busy float64) []boundReport {
 	return list
 }
 
-// writeBounds writes a line of cells for each rule, and the advice.
+// writeBounds writes a line of cells for each rule, and one for the advice.
 func (r *Report) writeBounds(w io.Writer) {
 	for i, b := range r.Bounds {
 		name := "  bound by"
@@ -84,7 +85,7 @@ func (r *Report) writeBounds(w io.Writer) {
 	}
 }
 
-// settings are what may avoid waits, by the rule that takes most of the time.
+// settings are those that may avoid waits, by the cause that takes most of the time.
 func (s *Setup) settings(of cause) []string {
 	var list []string
 	pseudo := ""
@@ -93,7 +94,7 @@ func (s *Setup) settings(of cause) []string {
 	}
 	switch of {
 	case ownGroup, rowOpens, bankRow, activates, otherRank:
-		// Neighbours in other banks; in one row, the group first; in one row.
+		// Mappings that put neighbouring addresses in other banks; in one row, bank groups first; in one row.
 		for _, order := range []string{"rocorababgch", "rochrabacobg", "rochrababgco"} {
 			list = append(list, "mapping="+order+pseudo)
 		}
@@ -110,7 +111,8 @@ func (s *Setup) settings(of cause) []string {
 	return slices.DeleteFunc(list, func(set string) bool { return set == "mapping="+s.Policy.Mapping })
 }
 
-// Advise tries settings against what bounds the report's replay with the first of its requests, and returns the best, nil where none gains enough.
+// Advise tries settings against the bounds in a report, with the first requests of the trace. It returns the best setting, or nil if none
+// gains enough.
 func (s *Setup) Advise(ctx context.Context, r *Report, requests []Request) (*Advice, error) {
 	if len(r.Bounds) == 0 {
 		return nil, nil
@@ -132,7 +134,7 @@ func (s *Setup) Advise(ctx context.Context, r *Report, requests []Request) (*Adv
 			}
 		}
 		if other.Validate() != nil {
-			continue // the part or the set-up has no such
+			continue // the setting does not apply to the part or the set-up
 		}
 		rate, err := other.rate(ctx, requests)
 		if err != nil {

@@ -7,61 +7,61 @@ import (
 	"github.com/l3sim/l3sim/dram"
 )
 
-// batch moves reads and writes in runs, and those of a run by rank, since each turn of the data bus costs clocks that no burst can have: read to
-// write 8 beyond the burst, write to read of one rank 24 (DDR4-3200), another rank tRTRS. It goes on
+// batch groups reads and writes into runs of one direction, and a run's accesses by rank, because bus turnarounds cost clocks: on DDR4-3200
+// read to write 8 beyond the burst, write to read of one rank 24, and another rank tRTRS. The next command is, in this order,
 //
-//   - with a column access of the run's direction that is ready, first of all one of the
-//     rank that had the bus last, else the oldest;
-//   - after them with the other direction, unless enough banks of the run's direction have their row
-//     open, or enough requests hit them, and one may go on soon: the bus then waits;
-//   - with an ACT before a lone column access, as fr-fcfs. The oldest request of the run's direction
-//     gets its row before others.
+//   - a ready column access of the run's direction: one of the rank that had the bus last, else the oldest;
+//   - an access of the other direction. The bus waits instead if enough banks of the run's direction have their row open, or enough
+//     requests hit them, and one may issue soon;
+//   - an ACT before a single column access, as in fr-fcfs. The oldest request of the run's direction gets its row before others.
 //
-// Where tFAW bounds the banks of a bus that has time to spare, a turn costs nothing and the order of
-// activations is what counts: such a bus goes as under fr-fcfs.
+// If tFAW limits the banks of a bus with idle time, turnarounds cost nothing and the order of activations matters: such a bus is scheduled
+// as in fr-fcfs.
 //
-// A request older than the policy's bound on age goes before the rank's, and a run as old as that ends for one of the other direction. So does a run
-// that leaves bursts of the bus empty while the other direction could fill them (see outrun).
+// A request older than the policy's age bound goes before the current rank's requests, and a run as old as that yields to the other
+// direction. So does a run that leaves the bus partly empty when the other direction could fill it (see outrun).
 var batch = scheduler{pick: (*sched).pickBatch, eitherRow: true, readsPass: true, writesWait: true, headStart: openedHeadStart}
 
-// openedHeadStart lets the hits of a row that has just opened begin beside the last of an older one: else each time that a stream
-// goes on to another bank it loses a burst's clocks. More than a window of requests takes in hits of one bank (40 times tCCD_L);
-// our choice: 300 to 800 clocks give the same within 0.1% in the mean of the reference traces.
+// openedHeadStart lets the hits of a row that has just opened start before the last hits of an older row. Otherwise each time a stream
+// moves to another bank it loses a burst's clocks. The value exceeds the time of a window of requests that hit one bank (40 times tCCD_L);
+// our choice: 300 to 800 clocks give the same mean over the reference traces within 0.1%.
 const openedHeadStart = 400
 
-// runBanks is how many banks of a run's direction must have their row open for the bus to wait for one of them. With fewer the run is at its end: the
-// other direction goes on, and meanwhile rows open for the next run. Our choice: 3 to 6 give the same within 1% on the reference traces.
+// runBanks is the number of banks of a run's direction with an open row below which the bus does not wait for one of them. With fewer, the
+// run ends: the other direction continues while rows open for the next run. Our choice: 3 to 6 give the same within 1% on the reference
+// traces.
 const runBanks = 4
 
-// runHits is how many queued requests of a run's direction must hit open rows for the bus to wait for one, however few the banks: a turn costs what
-// so many bursts take (28 clocks of DDR4-3200, 4 a burst). Our choice: 4 to 8 end within 0.1% in the mean of random streams.
+// runHits is the number of queued requests of a run's direction with row hits from which the bus waits for one, however few the banks: a
+// turnaround takes as long as so many bursts (28 clocks of DDR4-3200, 4 a burst). Our choice: 4 to 8 give the same mean over random streams
+// within 0.1%.
 const runHits = 8
 
-// A run that leaves bursts empty ends after fullRun bursts, as many as a drain of the write buffer moves, or of
-// reads after shortRun if writes hold up all requests: the writes that go then are as many as ever. Our choice: a
-// fullRun of 24 to 40 and a shortRun of 8 to 32 end within 0.1% in the mean of random streams.
+// A run that leaves the bus partly empty ends after fullRun bursts, as many as a drain of the write buffer moves. A run of reads ends after
+// shortRun bursts if a full write buffer blocks all requests: there are then always as many writes to follow. Our choice: a fullRun of 24
+// to 40 and a shortRun of 8 to 32 give the same mean over random streams within 0.1%.
 const (
 	fullRun  = 32
 	shortRun = 16
 )
 
-// dataBus is the data bus of a pseudo-channel, and what had it last.
+// dataBus is the data bus of a pseudo-channel, and its last user.
 type dataBus struct {
 	first, end int   // its ranks
 	need       need  // needRead or needWrite
 	rank       int   // of the last burst
 	since      int64 // first column access of the run
 	length     int   // column accesses of the run
-	over       bool  // the run has gone on for long enough: the other direction is next
-	// Activations and column accesses since sampled. sample sets rowBound from them.
+	over       bool  // the run has been long enough: the other direction is next
+	// Activations and column accesses since step sampled, from which sample sets rowBound.
 	sampled       int64
 	acts, columns int64
 	rowBound      bool
-	// notBefore is a step before which no bank is ready, by need: at most the least of readyFrom.
+	// notBefore is, by need, a step before which no bank is ready: at most the least of readyFrom.
 	notBefore [needs]int64
-	// readyFrom is the same by rank, forever for one without the need.
+	// readyFrom is the same by rank, forever for a rank without the need.
 	readyFrom [needs][]int64
-	// ranks are those with a bank that has the need, by bit.
+	// ranks are the ranks with a bank that has the need, as bits.
 	ranks [needs]uint64
 }
 
@@ -78,7 +78,7 @@ func newBuses(spec *dram.Spec, ranks int) []dataBus {
 	return list
 }
 
-// activations returns a rank's slowest rule on activations: at least steps for acts ACTs. That is tFAW for four, or GDDR6's t32AW for 32.
+// activations returns a rank's slowest rule on activations: acts ACTs take at least steps. That is tFAW for four, or GDDR6's t32AW for 32.
 func activations(spec *dram.Spec) (acts, steps int64) {
 	acts = 1
 	for _, row := range spec.Constraints() {
@@ -120,8 +120,8 @@ func (s *sched) pickBatch(b *dataBus, t int64) choice {
 	return p
 }
 
-// runColumn returns a ready column access of n and how many are ready: the oldest of the rank that
-// had the bus last, or the oldest of all if no rank's has waited beyond the bound.
+// runColumn returns a ready column access of n, and the number of ready ones: the oldest of the rank that had the bus last, or the oldest
+// of all if one of another rank has exceeded the age bound.
 func (s *sched) runColumn(b *dataBus, n need, t int64) (choice, int) {
 	if s.notYet(n, b, t) {
 		return nothing, 0
@@ -133,7 +133,7 @@ func (s *sched) runColumn(b *dataBus, n need, t int64) (choice, int) {
 	return best, banks
 }
 
-// moved notes that a column access of need n issues at t for a bank of rank. A full write buffer holds up all requests.
+// moved records that a column access of need n issues at t for a bank of rank. A full write buffer blocks all requests.
 func (s *sched) moved(n need, rank int, t int64, writesFull bool) {
 	b := &s.buses[s.busOf[rank]]
 	of := &s.counts[rank]
@@ -152,11 +152,12 @@ func (s *sched) moved(n need, rank int, t int64, writesFull bool) {
 	}
 }
 
-// sampleColumns is the column accesses of a sample. Our choice: 64 to 256 give the same within 0.1% in the mean of the reference traces.
+// sampleColumns is the number of column accesses in a sample. Our choice: 64 to 256 give the same mean over the reference traces within
+// 0.1%.
 const sampleColumns = 128
 
-// sample decides anew whether the bus is bound by activations: over the sample they took more than three quarters of what the
-// ranks allow, and bursts less than three quarters of the bus.
+// sample decides whether activations bound the bus: over the sample, activations took more than three quarters of the ranks' limit, and
+// bursts less than three quarters of the bus.
 func (s *sched) sample(b *dataBus, t int64) {
 	steps := t - b.sampled
 	bursts := b.columns * s.channel.spec.BusSteps(s.channel.spec.BurstClocks())
@@ -165,8 +166,8 @@ func (s *sched) sample(b *dataBus, t int64) {
 	b.sampled, b.acts, b.columns = t, 0, 0
 }
 
-// passed notes that a command for need n of rank has issued, and finds anew from when on a bank may be ready for the needs whose
-// commands it holds up.
+// passed records that a command for need n of rank has issued. It recomputes the first step at which a bank may be ready, for the needs
+// whose commands are delayed.
 func (s *sched) passed(n need, rank int) {
 	b := &s.buses[s.busOf[rank]]
 	from := &b.readyFrom[n][rank-b.first]
@@ -185,7 +186,7 @@ func (s *sched) passed(n need, rank int) {
 	}
 }
 
-// overdue reports whether a column access of n, its row open, has waited beyond the bound.
+// overdue reports whether a column access of n with an open row has exceeded the age bound.
 func (s *sched) overdue(b *dataBus, n need, t int64) bool {
 	for w := b.ranks[n]; w != 0; w &= w - 1 {
 		rank := bits.TrailingZeros64(w)
@@ -198,7 +199,7 @@ func (s *sched) overdue(b *dataBus, n need, t int64) bool {
 	return false
 }
 
-// anyBank reports whether any bank that accepts commands waits for n.
+// anyBank reports whether any bank that accepts commands has need n.
 func (s *sched) anyBank(b *dataBus, n need) bool {
 	for w := b.ranks[n]; w != 0; w &= w - 1 {
 		rank := bits.TrailingZeros64(w)
@@ -209,8 +210,8 @@ func (s *sched) anyBank(b *dataBus, n need) bool {
 	return false
 }
 
-// holds reports whether the bus waits for a column access of n: enough banks have one, or enough requests wait for theirs,
-// and one may issue within tCCD_L, after which even those of one bank group go on.
+// holds reports whether the bus waits for a column access of n. Enough banks must have one, or enough requests must wait for one, and one
+// must be able to issue within tCCD_L, after which even accesses of one bank group can follow.
 func (s *sched) holds(b *dataBus, n need, t int64) bool {
 	banks := 0
 	for w := b.ranks[n]; w != 0; w &= w - 1 {
@@ -246,7 +247,8 @@ func (s *sched) manyHits(b *dataBus, n need) bool {
 	return false
 }
 
-// fills reports whether the banks that have a column access of n are of enough bank groups to fill the bus: accesses of one group are tCCD_L apart.
+// fills reports whether the banks with a column access of n are in enough bank groups to fill the bus: accesses of one group are tCCD_L
+// apart.
 func (s *sched) fills(b *dataBus, n need) bool {
 	groups, shift := 0, s.channel.groupShift&63
 	ofGroup := uint64(1)<<(1<<shift) - 1
@@ -262,9 +264,9 @@ func (s *sched) fills(b *dataBus, n need) bool {
 	return false
 }
 
-// outrun reports whether a run of n ends though accesses of it are left, since they leave bursts of the bus empty and the other direction would fill
-// it. What is left goes beside later requests of its kind, whose banks are others: streams come to move from two banks at a time. While a full write
-// buffer holds up all requests no such reads come: then many writes are reason enough.
+// outrun reports whether a run of n ends although it has accesses left, since they leave the bus partly empty and the other direction would
+// fill it. The accesses left behind issue beside later requests of their kind, which have other banks, so that streams use two banks at a
+// time. While a full write buffer blocks all requests, no later reads arrive; then enough pending writes suffice to end the run.
 func (s *sched) outrun(b *dataBus, n need, writesFull bool) bool {
 	if b.ranks[n^1] == 0 || s.fills(b, n) {
 		return false

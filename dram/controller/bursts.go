@@ -5,27 +5,27 @@ import (
 	"github.com/l3sim/l3sim/dram/controller/mapping"
 )
 
-// burstSplitter splits requests into bursts of the part, and says which lie in one channel.
+// burstSplitter splits requests into bursts of the part, and finds those of one channel.
 type burstSplitter struct {
 	mapping  *mapping.Mapping
 	burst    uint64 // bytes, a power of two
-	bytes    uint64 // of a request without a size of its own
+	bytes    uint64 // of a request without its own size
 	channel  int
 	channels int
 }
 
-// newSplitter returns the splitter of channel 0 of some, with the bytes of a request without a size of its own.
+// newSplitter returns the splitter of channel 0. bytes is the size of a request without its own.
 func newSplitter(spec *dram.Spec, to *mapping.Mapping, channels int, bytes uint64) burstSplitter {
 	return burstSplitter{mapping: to, burst: uint64(spec.BurstBytes()), bytes: bytes, channels: channels}
 }
 
-// partsOfBurst is how many parts of a burst an entry tells apart: as many as a word has bits.
+// partsOfBurst is the number of parts of a burst that an entry distinguishes: one for each bit of a word.
 const partsOfBurst = 32
 
 // allParts is the whole burst.
 const allParts = ^uint32(0)
 
-// split returns the first byte of r, how many bursts it has, and which parts of them it reads or writes.
+// split returns the first byte of r, its number of bursts, and which parts of each burst it accesses.
 func (p *burstSplitter) split(r *Request) (first uint64, bursts int, parts uint32) {
 	size := p.bytes
 	if r.Bytes != 0 {
@@ -38,7 +38,8 @@ func (p *burstSplitter) split(r *Request) (first uint64, bursts int, parts uint3
 	return first, 1, p.parts(first%p.burst, size, r.Write)
 }
 
-// parts returns the parts of a burst that some of its bytes are. A write of less than a part has none: a read of the part needs the burst besides.
+// parts returns the parts of a burst that a range of bytes covers. A write of less than a part covers none, so a read of that part also
+// needs the burst from memory.
 func (p *burstSplitter) parts(offset, size uint64, write bool) uint32 {
 	part := max(1, p.burst/partsOfBurst)
 	if write && size < part {
@@ -48,7 +49,7 @@ func (p *burstSplitter) parts(offset, size uint64, write bool) uint32 {
 	return (1<<n - 1) << (offset / part)
 }
 
-// own returns how many of the bursts from first on lie in the channel, and the first of them.
+// own returns the number of bursts, from first on, that are in the channel, and the address of the first.
 func (p *burstSplitter) own(first uint64, bursts int) (address uint64, n int) {
 	var a dram.Address
 	for i := range bursts {
@@ -75,16 +76,16 @@ func (p *burstSplitter) next(address uint64) uint64 {
 	return address
 }
 
-// openRequest is a request of several bursts between the acceptance of its first and the end of its last. Times are steps.
+// openRequest is a request of several bursts, from the acceptance of the first to the end of the last. Times are steps.
 type openRequest struct {
 	accepted, arrived int64
-	end               int64 // of the latest data yet, -1 if none has moved
+	end               int64 // of the latest data so far, -1 if none has moved
 	left              int   // bursts that have not ended
 	shared            int32 // see Request
 	write, wrapped    bool
 }
 
-// burstEnds notes the end of the data of a burst of an open request; -1 where a later write replaced it. With the last burst the request ends.
+// burstEnds records the end of the data of an open request's burst; -1 if a later write replaced it. The last burst ends the request.
 func (c *controller) burstEnds(request int32, end int64) {
 	o := &c.front.open.of[request]
 	o.end = max(o.end, end)
@@ -99,7 +100,7 @@ func (c *controller) burstEnds(request int32, end int64) {
 	c.stats.ends(&done, c.channel.steps)
 }
 
-// ends counts the latencies of a request of several bursts.
+// ends adds the latencies of a request of several bursts.
 func (s *Stats) ends(o *openRequest, steps int64) {
 	clocks := func(n int64) int64 { return (n + steps - 1) / steps }
 	switch {
@@ -111,7 +112,7 @@ func (s *Stats) ends(o *openRequest, steps int64) {
 	}
 }
 
-// addShared counts n requests whose bursts several channels served: from the first acceptance to the end of the last burst.
+// addShared adds n requests whose bursts several channels served, with the time from the first acceptance to the end of the last burst.
 func (s *Stats) addShared(n int, of []*Stats, steps int64) {
 	all := make([]openRequest, n)
 	for _, channel := range of {
@@ -133,7 +134,8 @@ func (s *Stats) addShared(n int, of []*Stats, steps int64) {
 	}
 }
 
-// deal deals the requests out to their channels. One whose bursts lie in several goes to each of them, with a number: n is the last.
+// deal distributes the requests to their channels. A request with bursts in several channels goes to each of them, with a number; n is the
+// last number.
 func (p burstSplitter) deal(requests []Request) (parts [][]Request, n int) {
 	parts = make([][]Request, p.channels)
 	var a dram.Address

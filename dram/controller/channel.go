@@ -6,12 +6,11 @@ import (
 	"github.com/l3sim/l3sim/dram"
 )
 
-// channel is what the controller gives its commands to: the ranks with their timing state, the command buses, and those who record
-// each command, the energy meter and the log.
+// channel receives the controller's commands. It has the ranks' timing state, the command buses, the energy meter and the log.
 type channel struct {
 	spec  *dram.Spec
 	state *dram.State
-	// Of state, which alone changes them.
+	// References into state, which alone changes them.
 	rankNodes, groupNodes, bankNodes []dram.Node
 	rows                             []int32 // open row of each bank over all ranks, or -1
 
@@ -19,21 +18,21 @@ type channel struct {
 	places          []place  // by bank over all ranks
 	banksPerRank    int
 	groupShift      int                 // log2 of the banks of a bank group
-	steps           int64               // of a clock; the controller counts steps, requests and results clocks
+	steps           int64               // steps of a clock; the controller counts steps, requests and results count clocks
 	pseudoPrecharge bool                // PREA closes all ranks of a pseudo-channel
 	dataEnds        [dram.WRA + 1]int64 // steps from a column command to the end of its data
 	burstSteps      int64               // of a burst on the data bus
 	buses           commandBuses
 
-	issued [dram.Commands]int64 // commands until now
+	issued [dram.Commands]int64 // number of commands so far
 	energy *dram.EnergyMeter
 	log    dram.Observe // may be nil
 }
 
-// commandBuses is when the command buses of the channel are free.
+// commandBuses tracks when the command buses of the channel are free.
 type commandBuses struct {
 	dram.CommandBuses
-	simple bool // one bus takes any command at any step: its state is not needed, as at most one command a step issues
+	simple bool // one bus takes any command at any step: no state is needed, as at most one command issues a step
 	count  int
 }
 
@@ -54,10 +53,10 @@ func newChannel(spec *dram.Spec, policy *Policy, ranks int, log dram.Observe) ch
 	return ch
 }
 
-// place is where a bank lies, found by its index over all ranks.
+// place is the position of a bank, by its index over all ranks.
 type place struct {
 	dram.Address
-	bit uint64 // of the bank among those of its rank
+	bit uint64 // bit of the bank in its rank
 }
 
 // places returns the places of all banks.
@@ -71,7 +70,7 @@ func places(spec *dram.Spec, ranks int) []place {
 	return list
 }
 
-// issue records a command everywhere.
+// issue records a command in all parts of the channel.
 func (ch *channel) issue(cmd dram.Command, a dram.Address, t int64) {
 	ch.state.Issue(cmd, a, t)
 	if !ch.buses.simple {
@@ -84,7 +83,7 @@ func (ch *channel) issue(cmd dram.Command, a dram.Address, t int64) {
 	}
 }
 
-// clocks returns steps in clocks, a clock that has begun as a whole one.
+// clocks converts steps to clocks, rounded up.
 func (ch *channel) clocks(steps int64) int64 {
 	if ch.steps == 1 {
 		return steps
@@ -104,8 +103,8 @@ func (ch *channel) earliestOf(cmd dram.Command, a dram.Address, t int64) int64 {
 	return ch.gate(cmd, max(at, t))
 }
 
-// gate returns the first step, at least t, at which the command's bus takes it. With one bus and commands
-// of one step, tick itself issues at most one a step.
+// gate returns the first step, at least t, at which the command's bus accepts it. With one bus and commands of one step, tick itself issues
+// at most one command a step.
 func (ch *channel) gate(cmd dram.Command, t int64) int64 {
 	if ch.buses.simple {
 		return t
@@ -113,8 +112,8 @@ func (ch *channel) gate(cmd dram.Command, t int64) int64 {
 	return ch.buses.Earliest(cmd, t)
 }
 
-// simpleBuses reports whether the standard has one command bus and every command that the
-// controller gives takes one step and no second half; each clock has one step.
+// simpleBuses reports whether the standard has one command bus and one step a clock, and every command of the controller takes one step
+// without a second half.
 func simpleBuses(spec *dram.Spec, p *Policy) bool {
 	s := spec.Rules()
 	if len(s.Buses) > 1 || s.StepsPerClock > 1 {
@@ -128,7 +127,7 @@ func simpleBuses(spec *dram.Spec, p *Policy) bool {
 	return true
 }
 
-// asked returns the commands that the controller gives.
+// asked returns the commands that the controller issues.
 func asked(spec *dram.Spec, p *Policy) []dram.Command {
 	s := spec.Rules()
 	list := []dram.Command{dram.ACT, dram.PRE, dram.PREA, dram.RD, dram.WR}

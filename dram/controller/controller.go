@@ -13,11 +13,11 @@ import (
 // forever is a clock that is never reached.
 const forever = math.MaxInt64
 
-// controller is the memory controller of one channel. It is a pipeline of three stages, each of which moves at most one request or command a clock:
-// requests are accepted into the read queue or the write buffer (front), from there into the queue of their bank (queues), and from there commands
-// issue (sched) on the channel. Refreshes, refresh management and power states block banks of sched and issue commands of their own.
+// controller is the memory controller of one channel. It is a pipeline of three stages, each moving at most one request or command a clock.
+// Requests are accepted into the read queue or the write buffer (front), move to the queue of their bank (queues), and issue as commands on
+// the channel (sched). Refreshes, refresh management and power states block banks of sched and issue their own commands.
 //
-// Work is done by events: run visits only the steps at which something can happen.
+// The simulation is event-driven: run visits only the steps at which something can happen.
 type controller struct {
 	policy     *Policy
 	closedPage bool // of policy
@@ -33,12 +33,12 @@ type controller struct {
 	check      *checkBits // nil without ECC
 	stats      Stats
 
-	skipIdle bool  // idle refresh periods pass at once; a log needs each
+	skipIdle bool  // skip idle refresh periods at once; a log needs each
 	endStep  int64 // end of the last data burst
 }
 
-// newController returns the idle controller of one channel of ranks ranks. The mapping may cover several channels; the requests of run must be this
-// one's. The command log may be nil.
+// newController returns an idle controller of one channel with the given number of ranks. The mapping may cover several channels, but the
+// requests of run must belong to this one. The command log may be nil.
 func newController(spec *dram.Spec, policy *Policy, to *mapping.Mapping, ranks int, log dram.Observe) *controller {
 	c := &controller{
 		policy: policy, closedPage: policy.Page == "closed", skipIdle: log == nil,
@@ -59,13 +59,14 @@ func newController(spec *dram.Spec, policy *Policy, to *mapping.Mapping, ranks i
 	return c
 }
 
-// errNoProgress is a defect of the controller: requests wait, and nothing will ever happen.
+// errNoProgress is a defect of the controller: requests wait, and no event is left.
 var errNoProgress = errors.New("memory controller: requests wait but no command will become ready")
 
-// ticksPerCheck is how often Run looks whether it was cancelled.
+// ticksPerCheck is the number of ticks between checks for cancellation.
 const ticksPerCheck = 1 << 16
 
-// run offers the requests in order, at most one burst of them a clock, and returns what happened when the last one's data is over. A controller runs once.
+// run replays the requests in order, accepting at most one burst a clock, and returns the statistics when the last request's data has
+// ended. A controller runs only once.
 func (c *controller) run(ctx context.Context, requests []Request) (*Stats, error) {
 	for i, r := range requests {
 		if r.Clock < 0 || r.Clock > dram.MaxClock || i > 0 && r.Clock < requests[i-1].Clock {
@@ -94,7 +95,7 @@ func (c *controller) run(ctx context.Context, requests []Request) (*Stats, error
 	return c.result(), nil
 }
 
-// result returns what has happened.
+// result returns the statistics.
 func (c *controller) result() *Stats {
 	c.stats.EndClock = c.channel.clocks(c.endStep)
 	for i := range c.stats.Banks {
@@ -126,7 +127,7 @@ func (c *controller) tick(t int64) int64 {
 	forced := len(c.refresh.forced)
 	next := c.refresh.fallDue(t)
 	if len(c.refresh.forced) != forced {
-		c.sched.next = min(c.sched.next, t) // a run that waited for one of these banks goes on without
+		c.sched.next = min(c.sched.next, t) // a run that waited for one of these banks continues without it
 	}
 	issued, at := c.commands(t)
 	moved := c.front.transfer(t)
@@ -143,7 +144,7 @@ func (c *controller) tick(t int64) int64 {
 	return min(max(c.sched.next, t+1), next, at, c.front.arrival(t))
 }
 
-// nextReady returns a step after t, at which a command issued, before which no other can.
+// nextReady returns a step after t before which no other command can issue, given that one has issued at t.
 func (s *sched) nextReady(t int64) int64 {
 	next := int64(forever)
 	for i := range s.buses {
@@ -155,14 +156,14 @@ func (s *sched) nextReady(t int64) int64 {
 	return max(next, t+1)
 }
 
-// quiet reports whether only commands for requests can issue: no rank or bank is to be refreshed or managed, and no power state may change.
+// quiet reports whether only commands for requests can issue: no bank needs refresh or refresh management, and no power state may change.
 func (c *controller) quiet() bool {
 	return len(c.refresh.forced)+len(c.management.pending) == 0 && !c.refresh.idleUnits && !c.power.on
 }
 
-// commands issues what may issue at t: one command, or one on each bus. Until one issues, ranks leave power-down, what must be refreshed
-// or managed is, requests are served, what is idle is refreshed and ranks enter power-down. If none does, next is the first step at which a
-// refresh, refresh management, a power state or the data clock may go on.
+// commands issues the commands of step t: one, or one on each bus. It tries in this order until one issues: leave power-down, forced
+// refreshes and refresh management, requests, refreshes of idle ranks, enter power-down. If none issues, next is the first step at which a
+// refresh, refresh management, a power state or the data clock may proceed.
 func (c *controller) commands(t int64) (issued bool, next int64) {
 	if c.dataClock.starting() {
 		if issued = t >= c.dataClock.runsAt && c.serveClocked(t); c.dataClock.starting() {
@@ -198,7 +199,7 @@ func (c *controller) commands(t int64) (issued bool, next int64) {
 	return issued, next
 }
 
-// arrival returns the step of the next request to come, forever if it has come and waits for a queue.
+// arrival returns the step of the next request to arrive, or forever if it has arrived and waits for a queue.
 func (f *front) arrival(t int64) int64 {
 	if f.next < len(f.requests) && f.requests[f.next].Clock*f.channel.steps > t {
 		return f.requests[f.next].Clock * f.channel.steps
@@ -206,7 +207,7 @@ func (f *front) arrival(t int64) int64 {
 	return forever
 }
 
-// issue gives a command to the channel, and counts it for refresh management.
+// issue passes a command to the channel, and counts it for refresh management.
 func (c *controller) issue(cmd dram.Command, a dram.Address, t int64) {
 	c.channel.issue(cmd, a, t)
 	c.waits.command(cmd, a, t)

@@ -6,29 +6,29 @@ import (
 	"github.com/l3sim/l3sim/dram"
 )
 
-// checkBits is what ECC asks of the controller of one channel: nil without. A write of part of a burst reads the burst
-// first, since its check bits cover all of it. In-line ECC also reads and writes bursts of check bits, which lie in the row of
-// their data. Each bank keeps the burst that was used last, so that its neighbours need no access of their own. The burst goes back if a write
-// has changed it when the bank needs another. It is read before it is changed, as eight or sixteen bursts share it.
+// checkBits is the state of ECC in one channel's controller, nil without ECC. A write of part of a burst first reads the burst, since its
+// check bits cover all of it. In-line ECC also reads and writes bursts of check bits, which are in the row of their data. Each bank keeps
+// its last burst of check bits, so that neighbouring accesses need no further one. Before it is changed it must be read, since eight or
+// sixteen bursts of data share it. If it was changed, it is written back when the bank needs another.
 //
-// A read ends when both its data and its check bits are there. Bursts of check bits are requests like others: they take a
-// place in the queues, one a clock, before the request after them.
+// A read ends when both its data and its check bits have arrived. Bursts of check bits are ordinary requests: they enter the queues, one a
+// clock, before the next request.
 type checkBits struct {
-	covers, first int32 // bursts that one of check bits covers, 0 for side-band; the column of the first
+	covers, first int32 // bursts of data that one of check bits covers, 0 for side-band; column of the first burst of check bits
 	kept          []keptBits
 	queue         []entry // to be accepted, oldest first
 	fetches       list[fetch]
 	reads         list[checkedRead]
 }
 
-// keptBits is the burst of check bits that is kept of a bank.
+// keptBits is the burst of check bits that a bank keeps.
 type keptBits struct {
 	row, column int32
 	dirty       bool
-	fetch       int32 // that brings it, -1 once that has begun: what is read later ends later
+	fetch       int32 // fetch that reads it; -1 once its read has issued, since later reads end later anyway
 }
 
-// fetch is a read of check bits that has not begun.
+// fetch is a read of check bits that has not issued.
 type fetch struct {
 	bank    int32
 	readers int32 // first of the reads that wait for it, or -1
@@ -38,18 +38,18 @@ type fetch struct {
 type checkedRead struct {
 	accepted, arrived int64
 	merged, request   int32 // see entry
-	next              int32 // that waits for the same fetch
-	left              int8  // of its data and its check bits, what has not begun
-	own               bool  // it is the read of a partial write: nobody waits for it
+	next              int32 // next read that waits for the same fetch
+	left              int8  // number of its data and check-bit bursts that have not issued
+	own               bool  // the read of a partial write: no requester waits for it
 }
 
-// list keeps records by number and uses the numbers again.
+// list stores records by number and reuses free numbers.
 type list[T any] struct {
 	of   []T
 	free []int32
 }
 
-// add keeps a value and returns its place, which stays until it is removed.
+// add stores a value and returns its number, valid until removed.
 func (l *list[T]) add(v T) int32 {
 	if n := len(l.free); n > 0 {
 		i := l.free[n-1]
@@ -61,13 +61,13 @@ func (l *list[T]) add(v T) int32 {
 	return int32(len(l.of) - 1)
 }
 
-// remove frees a place and returns its value.
+// remove frees a number and returns its value.
 func (l *list[T]) remove(i int32) T {
 	l.free = append(l.free, i)
 	return l.of[i]
 }
 
-// newCheckBits returns nil for a part without ECC, else room for the check bits that each bank keeps.
+// newCheckBits returns room for the check bits that each bank keeps, or nil for a part without ECC.
 func newCheckBits(spec *dram.Spec, banks int) *checkBits {
 	if spec.ECC == dram.NoECC {
 		return nil
@@ -79,7 +79,7 @@ func newCheckBits(spec *dram.Spec, banks int) *checkBits {
 	return k
 }
 
-// use notes an access to a burst of data and returns its check bits, which it has asked for if the bank did not have them.
+// use records an access to a burst of data and returns its bank's check bits, after requesting them if the bank did not have them.
 func (k *checkBits) use(e *entry, write bool) *keptBits {
 	b, column := &k.kept[e.bank], k.first+e.column/max(1, k.covers)
 	if b.row != e.row || b.column != column {
@@ -92,7 +92,7 @@ func (k *checkBits) use(e *entry, write bool) *keptBits {
 	return b
 }
 
-// putBack asks for the write of a bank's check bits if they have changed.
+// putBack requests the write of a bank's check bits if they have changed.
 func (k *checkBits) putBack(bank int32) {
 	if b := &k.kept[bank]; b.dirty {
 		b.dirty = false
@@ -100,7 +100,7 @@ func (k *checkBits) putBack(bank int32) {
 	}
 }
 
-// read notes an accepted read of e's data and returns its number.
+// read records an accepted read of e's data and returns its number.
 func (k *checkBits) read(e *entry, r checkedRead) int32 {
 	r.merged, r.next, r.left = -1, -1, 1
 	waits := int32(-1)
@@ -116,7 +116,7 @@ func (k *checkBits) read(e *entry, r checkedRead) int32 {
 	return n
 }
 
-// acceptChecked is accept with ECC: what it asks for goes before the next request.
+// acceptChecked is accept with ECC: bursts that ECC requests are accepted before the next request.
 func (c *controller) acceptChecked(t int64) bool {
 	k := c.check
 	if c.front.next == len(c.front.requests) {
@@ -147,7 +147,7 @@ func (c *controller) acceptChecked(t int64) bool {
 	return true
 }
 
-// acceptCheck accepts the next burst that ECC asks for, if its queue has room.
+// acceptCheck accepts the next burst that ECC requests, if its queue has room.
 func (c *controller) acceptCheck(t int64) bool {
 	k := c.check
 	e := k.queue[0]
@@ -156,12 +156,12 @@ func (c *controller) acceptCheck(t int64) bool {
 	}
 	k.queue = k.queue[:copy(k.queue, k.queue[1:])]
 	c.front.stalled = false
-	// A pending read goes first: a pending write of the burst waits for it.
+	// Check a pending read first: a pending write of the burst waits for it.
 	first := c.front.pending(&e, e.kind)
 	switch {
 	case first != nil && e.check && e.kind == needRead:
 		c.front.merge(first, mergedRead{accepted: t, arrived: t, fetch: e.id, request: -1})
-	case first != nil: // it is read already, or the write is replaced
+	case first != nil: // it is being read already, or the write is replaced
 	case e.check && e.kind == needRead && c.front.pending(&e, needWrite) != nil:
 		c.fetched(e.id, t+c.channel.steps)
 	default:
@@ -173,7 +173,7 @@ func (c *controller) acceptCheck(t int64) bool {
 	return true
 }
 
-// readFirst asks for the read of a partial write's burst, unless a pending write has all of it. It reports whether it did.
+// readFirst requests the read of a partial write's burst, unless a pending write covers all of it. It reports whether it did.
 func (c *controller) readFirst(e *entry) bool {
 	if e.read || c.front.pending(e, needWrite) != nil {
 		return false
@@ -181,12 +181,12 @@ func (c *controller) readFirst(e *entry) bool {
 	e.read = true
 	own := *e
 	own.kind, own.id, own.request = needRead, -1, -1
-	e.parts = allParts // of which the read brings what the write does not
+	e.parts = allParts // the read supplies the parts that the write does not
 	c.check.queue = append(c.check.queue, own)
 	return true
 }
 
-// fetched notes when the check bits of a fetch are there.
+// fetched records when the check bits of a fetch have arrived.
 func (c *controller) fetched(n int32, end int64) {
 	f := c.check.fetches.remove(n)
 	if b := &c.check.kept[f.bank]; b.fetch == n {
@@ -199,8 +199,9 @@ func (c *controller) fetched(n int32, end int64) {
 	}
 }
 
-// partEnds notes when the data or the check bits of a read are there, and ends the read with the part that begins last. That one also ends last: both
-// are of one bank. Check bits that a pending write has end at once, but they are asked for before the read leaves its queue, and so before its data begin.
+// partEnds records when the data or the check bits of a read have arrived, and ends the read with the part that issues last. That part also
+// ends last, since both are in one bank. Check bits from a pending write are there at once, but they are requested before the read leaves
+// its queue, and so before its data begin.
 func (c *controller) partEnds(n int32, end int64) {
 	r := &c.check.reads.of[n]
 	if r.left--; r.left > 0 {
@@ -216,7 +217,7 @@ func (c *controller) partEnds(n int32, end int64) {
 	c.front.eachMerged(done.merged, func(w *mergedRead) { c.readEnds(w.request, w.accepted, w.arrived, end) })
 }
 
-// idle reports whether nothing is left to be accepted, and no changed check bits to be written.
+// idle reports whether no burst is left to accept and no changed check bits are left to write.
 func (k *checkBits) idle() bool {
 	return k == nil || len(k.queue) == 0 && !slices.ContainsFunc(k.kept, func(b keptBits) bool { return b.dirty })
 }

@@ -5,7 +5,7 @@ import (
 	"github.com/l3sim/l3sim/dram/controller/mapping"
 )
 
-// front is where requests come in: the read queue and the write buffer, in which they wait for room in their bank's queue.
+// front is the entry of requests: the read queue and the write buffer, in which they wait for room in their bank's queue.
 type front struct {
 	channel *channel
 	queues  *queues
@@ -15,27 +15,28 @@ type front struct {
 
 	splitter burstSplitter
 	requests []Request
-	next     int    // request of which bursts are to be accepted
-	left     int    // bursts of it to be accepted, 0 before the first is decoded
-	at       uint64 // address of the next of them
-	head     entry  // that burst if decoded
+	next     int    // index of the request whose bursts are being accepted
+	left     int    // its bursts left to accept, 0 before the first is decoded
+	at       uint64 // address of its next burst
+	head     entry  // that burst, if decoded
 	decoded  bool
-	open     list[openRequest] // of several bursts, by number
+	open     list[openRequest] // requests of several bursts, by number
 
 	held     [kinds]entryQueue // the read queue and the write buffer
-	movable  [kinds]int        // entries of these whose bank's queue has room
+	movable  [kinds]int        // their entries whose bank's queue has room
 	filters  [kinds]filter     // of the entries here and in the banks' queues
-	merged   list[mergedRead]  // in chains, by number
+	merged   list[mergedRead]  // in linked lists, by number
 	draining int               // writes still to move before reads move again
 	stalled  bool              // no entry can move until a queue changes
 }
 
-// newFront returns empty queues. A request without a size of its own is one burst, until the splitter says otherwise.
+// newFront returns empty queues. A request without its own size is one burst, unless the splitter differs.
 func newFront(channel *channel, queues *queues, sched *sched, policy *Policy, to *mapping.Mapping, stats *Stats) front {
 	return front{splitter: newSplitter(channel.spec, to, 1, uint64(channel.spec.BurstBytes())), channel: channel, queues: queues, sched: sched, policy: policy, stats: stats, held: [kinds]entryQueue{newEntryQueue(policy.ReadQueue), newEntryQueue(policy.WriteBuffer)}}
 }
 
-// accept takes the next burst of the next request, if it has come and its queue has room. What is accepted at clock t can move on from t+1 on.
+// accept accepts the next burst of the next request, if it has arrived and its queue has room. A burst accepted at clock t can move on from
+// t+1.
 func (c *controller) accept(t int64) bool {
 	if c.front.next == len(c.front.requests) || c.front.requests[c.front.next].Clock*c.channel.steps > t {
 		return false
@@ -46,7 +47,7 @@ func (c *controller) accept(t int64) bool {
 		return false
 	}
 	c.front.take(t)
-	// The write buffer may hold the burst: a read that wants nothing else takes its data from there, a write replaces or completes it.
+	// The write buffer may hold the burst: a read covered by it takes its data from there, and a write replaces or completes it.
 	written := c.front.pending(e, needWrite)
 	switch {
 	case written != nil && e.kind == needWrite:
@@ -71,7 +72,7 @@ func (c *controller) accept(t int64) bool {
 	return true
 }
 
-// take notes that the head is accepted, and goes on to the burst after it.
+// take records that the head is accepted, and moves on to the next burst.
 func (f *front) take(t int64) {
 	if e := &f.head; e.request >= 0 {
 		if o := &f.open.of[e.request]; o.accepted < 0 {
@@ -100,7 +101,7 @@ func (f *front) begin(r *Request) {
 		e.request = f.open.add(openRequest{accepted: -1, arrived: r.Clock * f.channel.steps, end: -1, left: f.left, shared: r.shared, write: r.Write, wrapped: wrapped})
 	}
 	if r.shared > 0 {
-		return // addShared counts it
+		return // counted by addShared
 	}
 	f.stats.Requests++
 	if wrapped {
@@ -162,7 +163,7 @@ func (f *front) transfer(t int64) bool {
 			f.draining--
 			return true
 		}
-		// A write waits for a read of its burst; that read may itself wait for the drain to end.
+		// A write waits for a read of its burst, and that read may itself wait for the drain to end.
 		if !dependent && !f.sched.scheduler.readsPass {
 			f.stalled = true
 			return false
@@ -173,11 +174,11 @@ func (f *front) transfer(t int64) bool {
 	return moved
 }
 
-// writeAge is how many times the bound on age a write may wait in the buffer, where it delays nobody, before the buffer drains. Our choice: a
-// bank that opens a row for each request (74 clocks) fills the buffer with one write of eight in 19,000 clocks.
+// writeAge times the age bound is how long a write may wait in the buffer, where it delays nobody, before the buffer drains. Our choice: a
+// bank that opens a row for each request (74 clocks), with one write in eight, fills the buffer in 19,000 clocks.
 const writeAge = 4
 
-// oldWrites returns how many writes drain since the oldest has waited for too long.
+// oldWrites returns the number of writes to drain because the oldest has waited too long.
 func (f *front) oldWrites() int {
 	switch w := &f.held[needWrite]; {
 	case !f.sched.scheduler.writesWait && f.starves(needWrite):
@@ -188,7 +189,9 @@ func (f *front) oldWrites() int {
 	return 0
 }
 
-// idles reports whether no request wants more than writes do: of a scheduler whose writes wait, while none is about to come.
+// idles reports whether the given number of writes may drain because there is no other work: no read is held, no command is queued, and
+// there are more than DrainIdle writes. If the scheduler lets writes wait, it also requires that no request has arrived, or that the writes
+// exceed a bank's queue.
 func (f *front) idles(writes int) bool {
 	if len(f.held[needRead].entries) > 0 || f.queues.entries > 0 || writes <= f.policy.DrainIdle {
 		return false
@@ -218,8 +221,8 @@ func (f *front) startDrain() {
 	}
 }
 
-// move moves the first entry of a kind whose bank's queue has room. A write waits for a pending read of its burst: dependent
-// says that one was passed over for it. Reads that pass a drain go to no bank whose writes share a row.
+// move moves the first entry of a kind whose bank's queue has room. A write waits for a pending read of its burst; dependent reports that
+// such a write was skipped. Reads that pass a drain do not enter banks whose writes share a row.
 func (f *front) move(kind need, passes bool, t int64) (moved, dependent bool) {
 	if f.movable[kind] == 0 {
 		return false, false
@@ -245,7 +248,7 @@ func (f *front) move(kind need, passes bool, t int64) (moved, dependent bool) {
 	return false, dependent
 }
 
-// enqueue appends e, which leaves the queue of its kind, to its bank's queue.
+// enqueue moves e from the queue of its kind to its bank's queue.
 func (f *front) enqueue(b *bankQueue, e *entry, t int64) {
 	b.held[e.kind]--
 	f.movable[e.kind]--
@@ -262,7 +265,7 @@ func (f *front) enqueue(b *bankQueue, e *entry, t int64) {
 	}
 }
 
-// countMovable adds, or with -1 takes off, the entries that wait for a bank whose queue has room again, or has become full.
+// countMovable adds (sign 1) or subtracts (sign -1) the entries that wait for a bank whose queue has got room or has become full.
 func (f *front) countMovable(b *bankQueue, sign int) {
 	for kind, n := range b.held {
 		f.movable[kind] += sign * n

@@ -2,7 +2,7 @@ package controller
 
 import "github.com/l3sim/l3sim/dram"
 
-// settled returns the step up to which the units stay as they are but for refreshes, at most t if one is on its way.
+// settled returns the step until which power units change only by refreshes; at most t if one is changing state.
 func (c *controller) settled(t int64) int64 {
 	until := int64(forever)
 	for i := range c.power.units {
@@ -19,8 +19,8 @@ func (c *controller) settled(t int64) int64 {
 	return until
 }
 
-// idleState reports whether the channel is in the state that repeats every tREFI while no request comes: nothing queued, all banks precharged, and
-// each rank with the debt that refreshing as it falls due keeps up.
+// idleState reports whether the channel is in the state that repeats every tREFI while no request arrives: nothing queued, all banks
+// precharged, and each rank's refresh debt constant if it refreshes on time.
 func (c *controller) idleState() bool {
 	if c.queues.entries+len(c.front.held[needRead].entries)+len(c.front.held[needWrite].entries) > 0 || len(c.refresh.forced)+len(c.management.pending) > 0 {
 		return false
@@ -38,9 +38,9 @@ func (c *controller) idleState() bool {
 	return true
 }
 
-// skipIdlePeriods moves the clock on by as many whole tREFI as pass before the next request, or before a rank enters power-down or
-// self-refresh, while the channel repeats itself: what one tREFI brings is counted for all of them. It returns the steps. The result is that of
-// visiting every refresh.
+// skipIdlePeriods advances the clock by all whole tREFI before the next request, or before a rank enters power-down or self-refresh, while
+// the channel's behaviour repeats. It multiplies the counts of one tREFI, and returns the steps skipped. The result equals that of visiting
+// every refresh.
 func (c *controller) skipIdlePeriods(t int64) int64 {
 	interval := c.refresh.interval
 	if c.front.next == len(c.front.requests) || c.front.requests[c.front.next].Clock*c.channel.steps-t < 4*interval || !c.idleState() {
@@ -55,7 +55,7 @@ func (c *controller) skipIdlePeriods(t int64) int64 {
 	for at < end {
 		at = c.tick(at)
 	}
-	if at != end || !c.idleState() || c.settled(end) <= end { // not yet in step, or a rank has left power-down
+	if at != end || !c.idleState() || c.settled(end) <= end { // not yet periodic, or a rank has left power-down
 		return at - t
 	}
 	n := (horizon-end)/interval - 1
@@ -71,7 +71,7 @@ func (c *controller) skipIdlePeriods(t int64) int64 {
 	return end + steps - t
 }
 
-// shift moves what falls due on.
+// shift moves all due times by steps.
 func (r *refreshState) shift(steps int64) {
 	r.nextDue += steps
 	for i := range r.units {

@@ -6,19 +6,19 @@ import (
 	"github.com/l3sim/l3sim/dram"
 )
 
-// managementState counts each bank's activations where the device asks for refresh management (RFM): at most so many, of which
-// each refresh or RFM of the bank takes some off. A bank that has reached the most is managed once its row has closed, before it may
-// open another: as late as the device lets, since refreshes take off meanwhile.
+// managementState counts each bank's activations for devices that need refresh management (RFM). The count may not exceed most; each
+// refresh or RFM of the bank subtracts less. A bank at the limit gets an RFM after its row has closed and before it opens another: as late
+// as the device allows, since refreshes in between also lower the count.
 type managementState struct {
-	most, less int // 0: the device does not ask
+	most, less int // 0: the device needs no RFM
 	command    dram.Command
-	counts     []int // activations by bank over all ranks, less what was taken off
+	counts     []int // activations by bank over all ranks, minus what refreshes subtracted
 	units      []span
 	unitOf     []int // by bank over all ranks
-	pending    []int // units that must be managed, in the order in which they became so
+	pending    []int // units that need an RFM, in the order in which they reached the limit
 }
 
-// newManagementState returns the units of one RFM: banks that are refreshed alone are managed alone, where the standard has a command for that.
+// newManagementState returns the units of one RFM: single banks if the policy refreshes single banks and the standard has an RFM for them.
 func newManagementState(spec *dram.Spec, policy *Policy, ranks int) (m managementState) {
 	if m.most, m.less = spec.Managed(); m.most > 0 {
 		m.command, _ = managementCommand(spec.Rules(), policy)
@@ -28,7 +28,7 @@ func newManagementState(spec *dram.Spec, policy *Policy, ranks int) (m managemen
 	return m
 }
 
-// managementCommand returns the RFM that a policy uses, false where the standard has none.
+// managementCommand returns the RFM that a policy uses, and false if the standard has none.
 func managementCommand(s *dram.Standard, p *Policy) (dram.Command, bool) {
 	list := []dram.Command{dram.RFM, dram.RFMsb, dram.RFMpb}
 	if p.Refresh == "bank" {
@@ -42,7 +42,7 @@ func managementCommand(s *dram.Standard, p *Policy) (dram.Command, bool) {
 	return 0, false
 }
 
-// countActivations follows a command for requests, or one that closes rows, in the counts.
+// countActivations updates the counts after a command for requests or one that closes rows.
 func (c *controller) countActivations(cmd dram.Command, a dram.Address) {
 	m := &c.management
 	base := int(a.Rank) * c.channel.banksPerRank
@@ -65,7 +65,7 @@ func (c *controller) countActivations(cmd dram.Command, a dram.Address) {
 	}
 }
 
-// manageIfExhausted notes that a bank that has closed must be managed before it opens again, if so.
+// manageIfExhausted marks a bank that has closed, if it needs an RFM before it opens again.
 func (c *controller) manageIfExhausted(bank int) {
 	m := &c.management
 	i := m.unitOf[bank]
@@ -76,7 +76,7 @@ func (c *controller) manageIfExhausted(bank int) {
 	c.setManaged(&m.units[i], true)
 }
 
-// setManaged sets or ends that the banks of a unit take no command for a request, since they must be managed.
+// setManaged blocks or unblocks a unit's banks for requests, because they need an RFM.
 func (c *controller) setManaged(k *span, on bool) {
 	for rank := k.first; rank < k.end; rank++ {
 		of := &c.sched.ranks[rank]
@@ -87,8 +87,8 @@ func (c *controller) setManaged(k *span, on bool) {
 	}
 }
 
-// manage issues the next command towards the RFM of a unit that is due; if none can issue at t it returns the step at which one can. Of a
-// refresh and an RFM that could issue at once the refresh does, and takes as much off.
+// manage issues the next command towards a pending RFM. If none can issue at t, next is the step at which one can. If both a refresh and an
+// RFM could issue, the refresh does: it lowers the counts as much.
 func (c *controller) manage(t int64) (issued bool, next int64) {
 	return firstOf(len(c.management.pending), t, func(n int) int64 {
 		k := &c.management.units[c.management.pending[n]]
@@ -99,7 +99,7 @@ func (c *controller) manage(t int64) (issued bool, next int64) {
 	})
 }
 
-// takeOff lowers the counts of a span's banks, and lets units go on whose banks may all open again.
+// takeOff lowers the counts of a span's banks, and unblocks units whose banks may all open again.
 func (c *controller) takeOff(k *span, less int) {
 	m := &c.management
 	if m.most == 0 {
@@ -125,7 +125,7 @@ func (c *controller) takeOff(k *span, less int) {
 	m.pending = left
 }
 
-// exhausted reports whether a bank of a span has reached the most.
+// exhausted reports whether a bank of a span is at the limit.
 func (c *controller) exhausted(k *span) bool {
 	for rank := k.first; rank < k.end; rank++ {
 		for b := k.banks; b != 0; b &= b - 1 {
@@ -137,7 +137,7 @@ func (c *controller) exhausted(k *span) bool {
 	return false
 }
 
-// takeOffAll lowers all counts for so many refreshes of every bank. None is due.
+// takeOffAll lowers all counts for a number of refreshes of every bank; no RFM may be pending.
 func (c *controller) takeOffAll(refreshes int64) {
 	for i, n := range c.management.counts {
 		c.management.counts[i] = max(0, n-int(min(refreshes, int64(n)))*c.management.less)

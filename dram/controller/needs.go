@@ -6,7 +6,7 @@ import (
 	"github.com/l3sim/l3sim/dram"
 )
 
-// need is what a bank's queue waits for.
+// need is the kind of command that a bank's queue waits for.
 type need uint8
 
 const (
@@ -18,25 +18,26 @@ const (
 	needs
 )
 
-// needCommands are the commands whose constraints bound each need. A column access with auto-precharge has those of the one without.
+// needCommands are the commands whose constraints apply to each need. A column access with auto-precharge has the constraints of one
+// without.
 var needCommands = [needs]dram.Command{dram.RD, dram.WR, dram.ACT, dram.ACT, dram.PRE}
 
-// rankNeeds is what the banks of one rank need next.
+// rankNeeds are the next needs of the banks of one rank.
 type rankNeeds struct {
 	banks [needs]uint64
-	// secondReady is the earliest step at which a bank other than the last scan's choice can be ready. It holds until the next
-	// scan, as commands only ever raise it.
+	// secondReady is the earliest step at which a bank other than the last scan's choice can be ready. It stays valid until the next scan,
+	// since commands only raise it.
 	secondReady [needs]int64
-	blocked     uint64 // banks that accept no command for a request: those of the three sets below
-	forced      uint64 // banks of units that must refresh first, see refreshState
-	exhausted   uint64 // banks that refresh management must serve first, see managementState
-	down        uint64 // all banks of a rank in power-down or self-refresh, else none
+	blocked     uint64 // banks that accept no command for a request: the union of the three sets below
+	forced      uint64 // banks of units with a forced refresh, see refreshState
+	exhausted   uint64 // banks that need an RFM first, see managementState
+	down        uint64 // all banks of a rank in power-down or self-refresh, or none
 }
 
-// block finds the banks that accept no command for a request.
+// block computes the banks that accept no command for a request.
 func (r *rankNeeds) block() { r.blocked = r.forced | r.exhausted | r.down }
 
-// sched is what is kept between picks: what each bank, rank and data bus waits for.
+// sched is the scheduler's state between picks: the needs of banks, ranks and data buses.
 type sched struct {
 	channel   *channel
 	queues    *queues
@@ -48,13 +49,13 @@ type sched struct {
 	ranks      []rankNeeds
 	buses      []dataBus
 	busOf      []int // by rank
-	turn       int   // bus that is asked first
+	turn       int   // bus to ask first
 	last       int   // bank served last
 	next       int64 // step before which no command for a request can issue
 	limits     limits
 }
 
-// limits are the numbers of policy, scheduler and standard that decisions depend on, in steps.
+// limits are the numbers of policy, scheduler and standard on which decisions depend, in steps.
 type limits struct {
 	ageBound       int64
 	headStart      int64 // see scheduler
@@ -82,13 +83,13 @@ func newSched(channel *channel, queues *queues, policy *Policy, counts []RankSta
 	return s
 }
 
-// candidate is the command that would serve a need of one bank.
+// candidate is the command for a need of one bank.
 type candidate struct {
-	at  int64 // step from which on the bank's own constraints allow it; only commands to the bank change that
-	age int64 // step at which its request was accepted, less headStart for the first access to a row
+	at  int64 // first step that the bank's own constraints allow; only commands to the bank change it
+	age int64 // step at which its request was accepted, minus headStart for the first access to a row
 }
 
-// rescan forgets when the banks of a rank become ready.
+// rescan invalidates the ready times of a rank's banks.
 func (s *sched) rescan(rank int) {
 	for n := range needs {
 		if s.ranks[rank].banks[n] != 0 {
@@ -98,8 +99,8 @@ func (s *sched) rescan(rank int) {
 	}
 }
 
-// updateNeeds finds what bank waits for: the row of its oldest request, or, if the scheduler takes either, of its oldest read and of its oldest
-// write; and the oldest read and write that hit the open row. It returns the first clock at which one of them may issue.
+// updateNeeds finds the needs of a bank: the row of its oldest request (or, if the scheduler allows either, of its oldest read and its
+// oldest write), and the oldest read and write that hit the open row. It returns the first clock at which one of them may issue.
 func (s *sched) updateNeeds(bank int) int64 {
 	b := &s.queues.banks[bank]
 	place := &s.channel.places[bank]
@@ -121,13 +122,13 @@ func (s *sched) updateNeeds(bank int) int64 {
 	if b.entries[0].row != row && (limited || b.first == [kinds]int32{-1, -1}) {
 		first = s.addNeed(needPrecharge, rank, bank, 0)
 		if limited && !s.scheduler.hitsPassLimit {
-			return first // nothing may put the close off further
+			return first // the precharge must not be delayed further
 		}
 	}
 	return min(first, s.addNeeds(needRead, rank, bank))
 }
 
-// addNeeds notes that bank waits for a need of its first read, and for that of its first write, the next one.
+// addNeeds records a bank's need for its first read, and the corresponding need (the next constant) for its first write.
 func (s *sched) addNeeds(ofRead need, rank, bank int) int64 {
 	first := int64(forever)
 	for kind, i := range s.queues.banks[bank].first {
@@ -138,8 +139,8 @@ func (s *sched) addNeeds(ofRead need, rank, bank int) int64 {
 	return first
 }
 
-// rowNeeds notes the rows that a closed bank may open. A row that more than one request wants goes before what the scheduler would take: the bank's
-// time is what is short there. So does the oldest request's where activations are what is short.
+// rowNeeds records the rows that a closed bank may open. The oldest request's row is the only one if other requests want it, too (the
+// bank's time is scarce), or if activations are scarce. Otherwise the scheduler chooses.
 func (s *sched) rowNeeds(b *bankQueue, rank, bank int) int64 {
 	if oldest := &b.entries[0]; !s.scheduler.eitherRow || s.buses[s.busOf[rank]].rowBound || s.old(oldest) || several(b.wanting(oldest.row)) {
 		b.first[oldest.kind] = 0
@@ -149,7 +150,7 @@ func (s *sched) rowNeeds(b *bankQueue, rank, bank int) int64 {
 	return s.addNeeds(needReadRow, rank, bank)
 }
 
-// old reports whether an entry has waited for longer than others may go before it.
+// old reports whether an entry has waited beyond the age bound, so that no other may pass it.
 func (s *sched) old(e *entry) bool {
 	if e.kind == needWrite && s.scheduler.writesWait {
 		return s.now-e.queued > s.limits.ageBound
@@ -157,7 +158,7 @@ func (s *sched) old(e *entry) bool {
 	return s.now-e.accepted > s.limits.ageBound
 }
 
-// addNeed notes that bank waits for n, for entry i of its queue, and returns the first clock at which n may issue.
+// addNeed records need n of a bank for entry i of its queue, and returns the first clock at which n may issue.
 func (s *sched) addNeed(n need, rank, bank int, i int32) int64 {
 	of, on, at := &s.ranks[rank], &s.buses[s.busOf[rank]], s.channel.earliest(n, bank)
 	from := &on.readyFrom[n][rank-on.first]
@@ -175,7 +176,7 @@ func (s *sched) addNeed(n need, rank, bank int, i int32) int64 {
 	return at
 }
 
-// dropNeed notes that a bank waits for n no longer.
+// dropNeed removes need n of a bank.
 func (s *sched) dropNeed(n need, rank int, bit uint64) {
 	of := &s.ranks[rank]
 	if of.banks[n] &^= bit; of.banks[n] != 0 {

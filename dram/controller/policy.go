@@ -8,43 +8,44 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// Policy is the configuration of a memory controller: what the standard leaves
-// to its designer. Policies gives the presets; docs/reference/dram.md says what each key does.
+// Policy is the configuration of a memory controller: the choices that the standard leaves to the designer. Policies has the presets;
+// docs/reference/dram.md describes each key.
 type Policy struct {
 	Scheduler   string `toml:"scheduler"`    // batch, fr-fcfs or round-robin, see schedulers
-	Page        string `toml:"page"`         // open, or closed: an access whose row no queued request wants precharges it
+	Page        string `toml:"page"`         // open, or closed: an access precharges its row if no queued request wants it
 	Mapping     string `toml:"mapping"`      // order of an address's parts, see package mapping
-	ReadQueue   int    `toml:"read_queue"`   // entries that accept reads: one that finds the queue full waits, and all behind it
-	WriteBuffer int    `toml:"write_buffer"` // entries that accept writes: one that finds the buffer full waits, and all behind it
+	ReadQueue   int    `toml:"read_queue"`   // entries of the read queue; a read that finds it full waits, and blocks all later requests
+	WriteBuffer int    `toml:"write_buffer"` // entries of the write buffer; a write that finds it full waits, and blocks all later requests
 	BankQueue   int    `toml:"bank_queue"`   // entries of each bank's command queue
-	// Writes drain when the buffer holds DrainHigh, down to DrainLow; and when no command is queued and the buffer holds more than DrainIdle. At the
-	// end all writes drain.
+	// Writes drain from DrainHigh entries in the buffer down to DrainLow, and also when no command is queued and the buffer holds more than
+	// DrainIdle. At the end all writes drain.
 	DrainHigh int `toml:"drain_high"`
 	DrainLow  int `toml:"drain_low"`
 	DrainIdle int `toml:"drain_idle"`
-	// RowHitLimit is the column accesses to an open row after which the bank's oldest request may close it though others hit.
+	// RowHitLimit is the number of column accesses to an open row after which the bank's oldest request may close it, even if others hit.
 	RowHitLimit int `toml:"row_hit_limit"`
-	// AgeBound is the clocks after which a request goes before those that would gain
-	// bandwidth: hits of its bank's open row, the run's direction, the rank that has the bus.
+	// AgeBound is the age in clocks from which a request goes before those preferred for bandwidth: row hits, the run's direction, the rank
+	// that has the bus.
 	AgeBound int    `toml:"age_bound"`
-	Refresh  string `toml:"refresh"` // all: REF of a whole rank; bank: REFsb or REFpb, so that the other banks go on
-	// RefreshPostpone is how many refreshes a rank with queued requests may owe; with Refresh "bank" it holds for each bank.
-	// 0 to 8 (JESD79-4, "Refresh Command").
+	Refresh  string `toml:"refresh"` // all: REF of a whole rank; bank: REFsb or REFpb, while the other banks continue
+	// RefreshPostpone is the number of refreshes that a rank with queued requests may postpone; with Refresh "bank" it applies to each
+	// bank. 0 to 8 (JESD79-4, "Refresh Command").
 	RefreshPostpone int `toml:"refresh_postpone"`
-	// RefreshPullIn is how many refreshes an idle rank, with Refresh "bank" an idle bank, may be ahead. 0 to 8 (as above).
+	// RefreshPullIn is the number of refreshes that an idle rank (or bank, with Refresh "bank") may pull in. 0 to 8 (as above).
 	RefreshPullIn int    `toml:"refresh_pull_in"`
-	RefreshClose  string `toml:"refresh_close"` // before REF: all, one PREA; each, PRE bank by bank, as DRAMsim3
-	// PowerDown is off, or timeout: a rank for which no request is queued goes into power-down PowerDownAfter clocks after its last access and into
-	// self-refresh SelfRefreshAfter clocks after it; 2^30 is never. It leaves them for a request and, power-down, for a refresh that falls due.
+	RefreshClose  string `toml:"refresh_close"` // before REF: all, one PREA; each, PRE bank by bank, as in DRAMsim3
+	// PowerDown is off or timeout. With timeout, a rank without queued requests enters power-down PowerDownAfter clocks after its last
+	// access, and self-refresh SelfRefreshAfter clocks after it; 2^30 is never. It leaves both for a request, and power-down also for a due
+	// refresh.
 	PowerDown        string `toml:"power_down"`
 	PowerDownAfter   int    `toml:"power_down_after"`
 	SelfRefreshAfter int    `toml:"self_refresh_after"`
 }
 
-// never is a limit or bound that no run reaches.
+// never is a limit beyond any run.
 const never = 1 << 30
 
-// defaultPolicy has the queues and the mapping of the comparison with DRAMsim3, with neighbouring bursts in the pseudo-channels by turns.
+// defaultPolicy has the queues and the mapping of the comparison with DRAMsim3, and alternates pseudo-channels between neighbouring bursts.
 var defaultPolicy = Policy{
 	Scheduler: "batch", Page: "open", Mapping: "rochrababgcopc",
 	ReadQueue: 32, WriteBuffer: 32, BankQueue: 8, DrainHigh: 32, DrainLow: 0, DrainIdle: 0,
@@ -52,7 +53,7 @@ var defaultPolicy = Policy{
 	PowerDown: "off", PowerDownAfter: 64, SelfRefreshAfter: 100_000,
 }
 
-// policies are the presets, by what each changes of the default. "dramsim3" takes that simulator's decisions.
+// policies are the presets, as changes to the default. "dramsim3" makes that simulator's decisions.
 var policies = []struct {
 	name   string
 	change func(p *Policy)

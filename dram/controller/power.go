@@ -6,29 +6,29 @@ import (
 	"github.com/l3sim/l3sim/dram"
 )
 
-// powerState is which ranks are in power-down or self-refresh, and when the others go there.
+// powerState tracks which ranks are in power-down or self-refresh, and when others enter.
 //
-// A rank goes by its idle time. Rows that are open stay so in power-down (active power-down); the next refresh closes
-// them, and after it the rank is in precharged power-down. Self-refresh closes them first.
+// The idle time of a rank decides. Rows that are open stay open in power-down (active power-down) until the next refresh closes them; then
+// the rank is in precharged power-down. Before self-refresh all rows are closed.
 type powerState struct {
 	on                   bool
-	downAfter, selfAfter int64 // idle steps before power-down, before self-refresh; forever for never
-	exitSteps            int64 // steps that leaving power-down adds to a forced refresh at worst
+	downAfter, selfAfter int64 // idle steps before power-down and before self-refresh; forever for never
+	exitSteps            int64 // maximum steps that leaving power-down adds to a forced refresh
 	units                []powerUnit
 	unitOf               []int // by bank over all ranks
 }
 
-// powerUnit is the ranks of one PDE or SRE: one, or all of a pseudo-channel.
+// powerUnit is the ranks on which one PDE or SRE acts: one rank, or all of a pseudo-channel.
 type powerUnit struct {
 	span
-	down  dram.Command // PDE or SRE while there, else awake
+	down  dram.Command // PDE or SRE while in that state, else awake
 	since int64
 }
 
-// awake stands for a rank in neither state.
+// awake marks a rank in neither state.
 const awake = dram.ACT
 
-// newPowerState groups the ranks that go into power-down together: those of a channel where the command concerns all of it.
+// newPowerState groups the ranks that enter power-down together: all of a channel if the command acts on all of it.
 func newPowerState(spec *dram.Spec, policy *Policy, ranks int) powerState {
 	p := powerState{on: policy.PowerDown != "off"}
 	if !p.on {
@@ -54,8 +54,8 @@ func newPowerState(spec *dram.Spec, policy *Policy, ranks int) powerState {
 	return p
 }
 
-// leavePowerDown takes a rank that has a request, or a refresh that must be, out of power-down. If none can leave at t, next is
-// the step at which one can.
+// leavePowerDown takes a rank with a request or a forced refresh out of power-down. If none can leave at t, next is the step at which one
+// can.
 func (c *controller) leavePowerDown(t int64) (issued bool, next int64) {
 	return firstOf(len(c.power.units), t, func(i int) int64 {
 		u := &c.power.units[i]
@@ -66,8 +66,8 @@ func (c *controller) leavePowerDown(t int64) (issued bool, next int64) {
 	})
 }
 
-// firstOf has n units or ranks try, one after another, until one can issue at t. Each returns the step at which it could, at
-// most t if it did. If none can, next is the first of these steps.
+// firstOf calls try for n units or ranks in turn until one issues a command at t. try returns the step at which it could, at most t if it
+// did. If none can, next is the first of these steps.
 func firstOf(n int, t int64, try func(i int) int64) (issued bool, next int64) {
 	next = forever
 	for i := range n {
@@ -80,7 +80,7 @@ func firstOf(n int, t int64, try func(i int) int64) (issued bool, next int64) {
 	return false, next
 }
 
-// refreshDue reports whether a bank of the unit must refresh, or be managed.
+// refreshDue reports whether a bank of the unit has a forced refresh or needs an RFM.
 func (c *controller) refreshDue(u *powerUnit) bool {
 	for rank := u.first; rank < u.end; rank++ {
 		if c.sched.ranks[rank].forced|c.sched.ranks[rank].exhausted != 0 {
@@ -90,7 +90,7 @@ func (c *controller) refreshDue(u *powerUnit) bool {
 	return false
 }
 
-// leave issues PDX or SRX for a unit if it can at t, and returns the step at which it could.
+// leave issues PDX or SRX for a unit if it can at t, and returns the first step at which it can.
 func (c *controller) leave(u *powerUnit, t int64) int64 {
 	exit := dram.PDX
 	if u.down == dram.SRE {
@@ -109,7 +109,7 @@ func (c *controller) leave(u *powerUnit, t int64) int64 {
 	return at
 }
 
-// block sets the banks of the unit's ranks that take no command.
+// block sets the blocked banks of the unit's ranks.
 func (c *controller) block(u *powerUnit, banks uint64) {
 	for rank := u.first; rank < u.end; rank++ {
 		of := &c.sched.ranks[rank]
@@ -119,7 +119,7 @@ func (c *controller) block(u *powerUnit, banks uint64) {
 	}
 }
 
-// refreshAgain lets refreshes of a unit fall due as before its self-refresh, of whose time nothing is owed.
+// refreshAgain restarts the unit's refresh schedule after self-refresh, for whose duration it owes no refresh.
 func (c *controller) refreshAgain(u *powerUnit, t int64) {
 	for i := range c.refresh.units {
 		if k := &c.refresh.units[i]; k.selfRefreshing && k.first >= u.first && k.first < u.end {
@@ -130,14 +130,14 @@ func (c *controller) refreshAgain(u *powerUnit, t int64) {
 	c.refresh.nextDue = 0
 }
 
-// enterPowerDown takes a rank that has been idle for long enough into power-down or self-refresh. If none can go at t, next is
-// the step at which one can.
+// enterPowerDown puts a rank that has been idle long enough into power-down or self-refresh. If none can enter at t, next is the step at
+// which one can.
 func (c *controller) enterPowerDown(t int64) (issued bool, next int64) {
 	return firstOf(len(c.power.units), t, func(i int) int64 { return c.powerDown(&c.power.units[i], t) })
 }
 
-// powerDown issues the next command on a unit's way down if it can at t, and returns the step at which it could, forever
-// where it stays as it is until something else happens.
+// powerDown issues the next command towards a unit's power-down if it can at t. It returns the first step at which it can, or forever if
+// the unit stays as it is until another event.
 func (c *controller) powerDown(u *powerUnit, t int64) int64 {
 	if u.down == dram.SRE || c.queuedIn(&u.span) || c.refreshDue(u) {
 		return forever
@@ -155,14 +155,14 @@ func (c *controller) powerDown(u *powerUnit, t int64) int64 {
 	return min(down, sleep)
 }
 
-// selfRefresh is powerDown on the way to self-refresh.
+// selfRefresh is powerDown for a unit on the way to self-refresh.
 func (c *controller) selfRefresh(u *powerUnit, t int64) int64 {
 	for i := range c.refresh.units {
 		k := &c.refresh.units[i]
 		if k.first >= u.end || k.end <= u.first || k.debt <= 0 && !k.extra {
 			continue
 		}
-		if c.refresh.aheadOfRound(k) { // another of its rank goes first
+		if c.refresh.aheadOfRound(k) { // another unit of the round goes first
 			for i = c.refresh.unitOf[k.first*c.channel.banksPerRank]; c.refresh.aheadOfRound(&c.refresh.units[i]); i++ {
 			}
 		}
@@ -177,7 +177,7 @@ func (c *controller) selfRefresh(u *powerUnit, t int64) int64 {
 	return c.enter(dram.SRE, u, t)
 }
 
-// timeouts returns the steps from which on a unit goes into power-down and into self-refresh.
+// timeouts returns the steps from which a unit may enter power-down and self-refresh.
 func (c *controller) timeouts(u *powerUnit) (down, sleep int64) {
 	var idle int64
 	for rank := u.first; rank < u.end; rank++ {
@@ -193,8 +193,8 @@ func (c *controller) timeouts(u *powerUnit) (down, sleep int64) {
 	return down, sleep
 }
 
-// enter issues PDE or SRE if it can at t, and returns the step at which it could. Neither goes before the rank could
-// refresh itself: a refresh or access under way draws its current whatever the clock does.
+// enter issues PDE or SRE if it can at t, and returns the first step at which it can. That is not before the rank could be refreshed: a
+// refresh or access in progress draws its current regardless of the clock.
 func (c *controller) enter(cmd dram.Command, u *powerUnit, t int64) int64 {
 	at := max(c.channel.earliestOf(cmd, u.address, t), c.channel.state.Earliest(dram.SRE, u.address))
 	if at > t {
@@ -206,7 +206,7 @@ func (c *controller) enter(cmd dram.Command, u *powerUnit, t int64) int64 {
 	if cmd == dram.PDE {
 		return at
 	}
-	c.takeOff(&u.span, math.MaxInt) // the device refreshes all rows
+	c.takeOff(&u.span, math.MaxInt) // in self-refresh the device refreshes all rows
 	for i := range c.refresh.units {
 		if k := &c.refresh.units[i]; k.first >= u.first && k.first < u.end {
 			k.selfRefreshing = true

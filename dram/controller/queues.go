@@ -7,47 +7,47 @@ import (
 	"github.com/l3sim/l3sim/dram"
 )
 
-// entry is one burst in a queue, a request or a part of one.
+// entry is one burst in a queue, a whole request or a part of one.
 type entry struct {
-	accepted int64 // step of acceptance, unique: one burst a step
-	queued   int64 // step at which it came into its bank's queue
+	accepted int64 // step of acceptance, unique since one burst is accepted a step
+	queued   int64 // step at which it entered its bank's queue
 	arrived  int64
 	row      int32
 	column   int32
-	merged   int32  // first read that waits for the same burst, its number among mergedReads, or -1
+	merged   int32  // number (in merged reads) of the first read that waits for the same burst, or -1
 	bank     int32  // over all ranks
-	id       int32  // with ECC the number of a read, or of the fetch that a burst of check bits is, see checkBits
-	request  int32  // its number among the open requests, -1 where the request has no other burst
-	parts    uint32 // of the burst that it reads or writes, see burstSplitter
+	id       int32  // with ECC, the number of a read, or of the fetch of a burst of check bits; see checkBits
+	request  int32  // number of its open request, -1 if the request has no other burst
+	parts    uint32 // parts of the burst that it accesses, see burstSplitter
 	kind     need   // needRead or needWrite
 	check    bool   // a burst of check bits
 	partial  bool   // a write of a part of its burst
 	read     bool   // a partial write whose burst is being read
 }
 
-// kinds is how many kinds of entries there are. They are indices: needRead and needWrite.
+// kinds is the number of kinds of entries: needRead and needWrite, which are indices.
 const kinds = 2
 
 // filterSlots is the size of a filter, a power of two.
 const filterSlots = 4096
 
-// filter counts the pending entries by a hash of their burst. At 0 the burst is not
-// pending, and no queue is searched: replays take two thirds of the time.
+// filter counts pending entries by a hash of their burst. A count of 0 means that the burst is not pending, and no queue is searched; this
+// takes a third off the time of a replay.
 type filter [filterSlots]uint16
 
-// slot hashes bank, row and column to a place in the filter of addresses (12 bits, Fibonacci hashing).
+// slot hashes bank, row and column to an index in the filter (12 bits, Fibonacci hashing).
 func (e *entry) slot() uint64 {
 	key := uint64(uint32(e.row))<<32 | uint64(uint32(e.bank))<<20 ^ uint64(uint32(e.column))
 	return key * 0x9E3779B97F4A7C15 >> 52
 }
 
-// entryQueue holds requests in the order of their acceptance, as a window that moves on in
-// twice the space: the oldest goes out without moving the others.
+// entryQueue holds requests in the order of their acceptance. It is a window that slides through twice its size, so that the oldest can
+// leave without moving the others.
 type entryQueue struct {
 	entries  []entry
 	space    []entry
 	capacity int
-	from     int // banks of the entries before it have full queues
+	from     int // the banks of all entries before it have full queues
 }
 
 func newEntryQueue(capacity int) entryQueue {
@@ -57,7 +57,7 @@ func newEntryQueue(capacity int) entryQueue {
 
 func (q *entryQueue) full() bool { return len(q.entries) == q.capacity }
 
-// push appends e and returns its place. What is about to change is changed there: copied just after, it stalls.
+// push appends e and returns its address. The caller changes it in place: changing e before the copy stalls the processor.
 func (q *entryQueue) push(e *entry) *entry {
 	if len(q.entries) == cap(q.entries) {
 		q.entries = q.space[:copy(q.space, q.entries)]
@@ -66,7 +66,7 @@ func (q *entryQueue) push(e *entry) *entry {
 	return &q.entries[len(q.entries)-1]
 }
 
-// remove takes entry i out and keeps the order of the others.
+// remove removes entry i and keeps the order of the others.
 func (q *entryQueue) remove(i int) {
 	if i > 0 {
 		copy(q.entries[1:i+1], q.entries[:i])
@@ -84,15 +84,15 @@ func (q *entryQueue) find(e *entry, kind need) *entry {
 	return nil
 }
 
-// bankQueue is the command queue of one bank. Sets of its entries are words, a bit for each place, oldest first.
+// bankQueue is the command queue of one bank. Sets of its entries are bit masks, oldest first.
 type bankQueue struct {
 	entryQueue
 	of     [kinds]uint64 // the reads and the writes
-	hits   uint64        // entries that want the open row; no meaning while the bank is closed
-	held   [kinds]int    // entries that wait in front of it, in the read queue and in the write buffer
-	first  [kinds]int32  // places of the first read and write that hit the open row or, in a closed bank, may open theirs; or -1
+	hits   uint64        // entries that want the open row; undefined while the bank is closed
+	held   [kinds]int    // entries for this bank in the read queue and in the write buffer
+	first  [kinds]int32  // indices of the first read and write that hit the open row or, in a closed bank, may open theirs; or -1
 	served int32         // column accesses since the row was opened
-	needs  uint8         // the needs for which the bank waits, by bit
+	needs  uint8         // the bank's needs, as bits
 	shares bool          // two writes want one row
 }
 
@@ -106,7 +106,7 @@ func (b *bankQueue) push(e *entry, row int32) *entry {
 	return b.entryQueue.push(e)
 }
 
-// remove takes entry i out and keeps the order of the others.
+// remove removes entry i and keeps the order of the others.
 func (b *bankQueue) remove(i int) {
 	before := uint64(1)<<i - 1
 	squeeze := func(set uint64) uint64 { return set&before | set>>1&^before }
@@ -114,7 +114,7 @@ func (b *bankQueue) remove(i int) {
 	b.entryQueue.remove(i)
 }
 
-// opened notes that the bank has opened row.
+// opened records that the bank has opened row.
 func (b *bankQueue) opened(row int32) { b.served, b.hits = 0, b.wanting(row) }
 
 // wanting returns the entries that want row.
@@ -150,8 +150,8 @@ func (b *bankQueue) writesShare() bool {
 // several reports whether a set has more than one member.
 func several(set uint64) bool { return set&(set-1) != 0 }
 
-// indifferent reports whether e, the last entry, changes nothing that the bank waits for: another entry of its
-// kind goes first and, where no row is open, e wants another row than the first entry.
+// indifferent reports whether e, the last entry, leaves the bank's needs unchanged: another entry of its kind goes first and, in a closed
+// bank, e wants another row than the first entry.
 func (b *bankQueue) indifferent(e *entry, row int32) bool {
 	if len(b.entries) == 1 || row < 0 && e.row == b.entries[0].row {
 		return false
@@ -159,20 +159,20 @@ func (b *bankQueue) indifferent(e *entry, row int32) bool {
 	return row >= 0 && e.row != row || b.first[e.kind] >= 0
 }
 
-// mergedRead is a read that was merged into a pending one.
+// mergedRead is a read merged into a pending one.
 type mergedRead struct {
 	accepted, arrived int64
-	fetch, next       int32 // the fetch of check bits that waits, and the next read of the same burst, or -1
+	fetch, next       int32 // the fetch of check bits that it waits for, and the next read of the same burst, or -1
 	request           int32 // see entry
 }
 
-// merge lets a read finish with first.
+// merge makes a read finish together with first.
 func (f *front) merge(first *entry, r mergedRead) {
 	r.next = first.merged
 	first.merged = f.merged.add(r)
 }
 
-// eachMerged calls back for the reads that were merged into one, from the first on, and forgets them.
+// eachMerged calls of for the reads merged into one, beginning with first, and removes them.
 func (f *front) eachMerged(first int32, of func(*mergedRead)) {
 	for i := first; i >= 0; {
 		r := f.merged.remove(i)
@@ -185,7 +185,7 @@ func (f *front) eachMerged(first int32, of func(*mergedRead)) {
 type queues struct {
 	banks   []bankQueue
 	full    []bool // by bank: its queue has no room
-	entries int    // of all of them
+	entries int    // in all queues
 	inRank  []int  // entries by rank
 }
 

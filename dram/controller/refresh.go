@@ -7,27 +7,27 @@ import (
 	"github.com/l3sim/l3sim/dram"
 )
 
-// refreshState keeps the refreshes of a channel by units, the banks that one command refreshes: a rank's, all of a pseudo-channel's, the same bank of
-// every bank group, a bank or a pair. One refresh a unit falls due every tREFI, the units staggered by tREFI over their number. A unit's debt is the
-// refreshes fallen due less those issued.
+// refreshState manages the refreshes of a channel by units. A unit is the set of banks that one command refreshes: all of a rank, all of a
+// pseudo-channel, the same bank of every bank group, one bank or a pair. A refresh of each unit falls due every tREFI, staggered evenly
+// over the units. A unit's debt is the number of refreshes that have fallen due minus those issued.
 //
-// Units of some banks of a rank refresh in rounds: each of them once before any a second time, as devices count (JESD209-4 and
-// JESD79-5, from memory), in any order within the round. So a bank without requests may go before a busy one
-// (Chang et al., "Improving DRAM Performance by Parallelizing Refreshes with Accesses", HPCA 2014).
+// Units that are only some banks of a rank refresh in rounds: each of them once before any a second time, as devices count (JESD209-4 and
+// JESD79-5, from memory), in any order within the round. A bank without requests may thus go before a busy one (Chang et al., "Improving
+// DRAM Performance by Parallelizing Refreshes with Accesses", HPCA 2014).
 type refreshState struct {
 	command   dram.Command
 	interval  int64
 	postpone  int
 	pullIn    int
-	most      int   // that may be owed
-	margin    int64 // steps in which a forced unit surely has begun its refresh
-	forced    []int // units that accept no other command until they are refreshed, in order
-	idleUnits bool  // idle units refresh before they must
+	most      int   // largest allowed debt
+	margin    int64 // steps within which a forced unit is sure to begin its refresh
+	forced    []int // units that accept no other command until refreshed, in order
+	idleUnits bool  // idle units refresh before they are forced to
 	nextDue   int64
 	units     []refreshUnit
-	unitOf    []int       // by bank over all ranks: its unit
+	unitOf    []int       // unit by bank over all ranks
 	rounds    []round     // by rank
-	ranks     []rankNeeds // whose banks of forced units are blocked
+	ranks     []rankNeeds // in which the banks of forced units are blocked
 	closeAll  bool
 	patience  int64 // steps without work after which a unit counts as idle
 }
@@ -40,24 +40,25 @@ type refreshUnit struct {
 	idle           int64 // step of the last command for a request
 	done           int64 // refreshes issued
 	forced         bool
-	selfRefreshing bool // its ranks refresh themselves: nothing falls due
-	// extra says that one more refresh than falls due must issue before the next self-refresh: leaving the last may have
-	// cut one of its own off (JESD79-4C, "Self-Refresh Operation").
+	selfRefreshing bool // its ranks are in self-refresh: no refresh falls due
+	// extra means that one additional refresh must issue before the next self-refresh, since leaving the last one may have cut an internal
+	// refresh short (JESD79-4C, "Self-Refresh Operation").
 	extra bool
 }
 
-// round counts refreshes of a rank: its units, how many of them have refreshed in the round under way (gone), and whole rounds (over).
+// round counts refreshes of a rank: its units, those refreshed in the current round (gone), and complete rounds (over).
 type round struct{ units, gone, over int64 }
 
-// span is the banks that a command of several concerns.
+// span is the set of banks that a command acts on.
 type span struct {
 	address    dram.Address
 	first, end int    // ranks
 	banks      uint64 // of each of them
-	whole      bool   // these are all their banks
+	whole      bool   // all banks of these ranks
 }
 
-// spansOf returns the banks of each of the commands that together reach all ranks once, and by bank over all ranks which of these it belongs to.
+// spansOf returns the banks of each command in a set that together covers all ranks once, and the index of the command by bank over all
+// ranks.
 func spansOf(spec *dram.Spec, cmd dram.Command, ranks int) (spans []span, of []int) {
 	table, banks := spec.Rules(), spec.Banks()
 	kind := table.Action(cmd).Span
@@ -95,7 +96,7 @@ func newRefreshState(spec *dram.Spec, policy *Policy, of []rankNeeds) refreshSta
 	r := refreshState{
 		command: table.Refreshes[0].Command, postpone: policy.RefreshPostpone, pullIn: policy.RefreshPullIn, most: table.Postpone,
 		interval: spec.BusSteps(spec.TREFI), patience: spec.BusSteps(spec.TRC), closeAll: policy.RefreshClose == "all",
-		// At worst every bank has just been written and is closed one by one, and all other ranks refresh first.
+		// In the worst case every bank has just been written and is closed one by one, and all other ranks refresh first.
 		margin: spec.BusSteps((spec.TRC + spec.WriteRecovery() + spec.Banks() + spec.TRP) * ranks),
 		ranks:  of, rounds: make([]round, ranks),
 	}
@@ -112,7 +113,7 @@ func newRefreshState(spec *dram.Spec, policy *Policy, of []rankNeeds) refreshSta
 	return r
 }
 
-// event returns the next step at which fallDue has something to do for k.
+// event returns the next step at which fallDue must handle unit k.
 func (r *refreshState) event(k *refreshUnit) int64 {
 	switch {
 	case k.selfRefreshing:
@@ -123,7 +124,8 @@ func (r *refreshState) event(k *refreshUnit) int64 {
 	return k.due
 }
 
-// fallDue counts what falls due until t and forces the units that may owe no more. It returns the next step at which it must be called.
+// fallDue counts the refreshes that fall due until t, and forces units at the largest debt. It returns the next step at which it must be
+// called.
 func (r *refreshState) fallDue(t int64) int64 {
 	if t < r.nextDue {
 		return r.nextDue
@@ -147,13 +149,13 @@ func (r *refreshState) fallDue(t int64) int64 {
 	return r.nextDue
 }
 
-// mustRefresh reports whether a unit must refresh now. The debt never exceeds the standard's
-// most, so at that debt a refresh issues before the next one falls due.
+// mustRefresh reports whether a unit must refresh now. The debt never exceeds the standard's limit: at the limit, a refresh issues before
+// the next one falls due.
 func (r *refreshState) mustRefresh(k *refreshUnit, t int64) bool {
 	return k.debt > r.postpone || k.debt == r.most && k.due-r.margin <= t
 }
 
-// force begins or ends that unit i must refresh.
+// force starts or ends the forced refresh of unit i.
 func (r *refreshState) force(i int) {
 	k := &r.units[i]
 	k.forced = !k.forced
@@ -166,8 +168,8 @@ func (r *refreshState) force(i int) {
 	r.block(k)
 }
 
-// block finds the banks that must refresh first in the ranks of a unit. A forced unit that waits for others of its round serves requests
-// meanwhile: where each refresh falls due while the round before is under way, it would never serve any.
+// block computes the banks of a unit's ranks that must refresh first. A forced unit that waits for others of its round serves requests
+// meanwhile. Otherwise, if each refresh falls due during the previous round, it would never serve any.
 func (r *refreshState) block(k *refreshUnit) {
 	for rank := k.first; rank < k.end; rank++ {
 		of := &r.ranks[rank]
@@ -181,14 +183,14 @@ func (r *refreshState) block(k *refreshUnit) {
 	}
 }
 
-// idleBank notes that a bank has lost its last queued request.
+// idleBank records that a bank's last queued request has left.
 func (r *refreshState) idleBank(bank int, t int64) {
 	if k := &r.units[r.unitOf[bank]]; !k.whole {
 		k.idle = t
 	}
 }
 
-// aheadOfRound reports whether a unit must wait for others of its rank.
+// aheadOfRound reports whether a unit must wait for other units of its rank.
 func (r *refreshState) aheadOfRound(k *refreshUnit) bool {
 	return !k.whole && k.done > r.rounds[k.first].over
 }
@@ -207,25 +209,25 @@ func (r *refreshState) refreshed(k *refreshUnit) {
 	r.block(k)
 }
 
-// forcedRefresh brings the forced units towards their refresh; if nothing can issue at t it returns the step at which something can.
+// forcedRefresh issues the next command for a forced unit. If none can issue at t, next is the step at which one can.
 func (c *controller) forcedRefresh(t int64) (issued bool, next int64) {
 	return firstOf(len(c.refresh.forced), t, func(i int) int64 {
 		i = c.refresh.forced[i]
 		if c.refresh.aheadOfRound(&c.refresh.units[i]) {
-			return forever // it follows others of its round
+			return forever // it waits for others of its round
 		}
 		return c.tryRefresh(i, t)
 	})
 }
 
-// idleRefresh refreshes a unit that owes refreshes, or may pull one in, and has had no work for a while.
+// idleRefresh refreshes a unit that owes refreshes, or may pull one in, and has been idle for a while.
 func (c *controller) idleRefresh(t int64) (issued bool, next int64) {
 	return firstOf(len(c.refresh.units), t, func(i int) int64 {
 		k := &c.refresh.units[i]
 		if k.forced || k.selfRefreshing || k.debt <= -c.refresh.pullIn || c.refresh.aheadOfRound(k) || c.queuedIn(&k.span) {
 			return forever
 		}
-		if from := k.idle + c.refresh.patience; from > t && (k.whole || k.debt <= 0) { // a bank that owes one takes its chance
+		if from := k.idle + c.refresh.patience; from > t && (k.whole || k.debt <= 0) { // a single bank that owes a refresh takes the chance at once
 			return from
 		}
 		return c.tryRefresh(i, t)
@@ -247,7 +249,7 @@ func (c *controller) queuedIn(k *span) bool {
 	return false
 }
 
-// tryRefresh issues the next command of a unit's refresh if it can at t, and returns the step at which it could, at most t if it did.
+// tryRefresh issues the next command of a unit's refresh if it can at t. It returns the first step at which it can, at most t if it did.
 func (c *controller) tryRefresh(i int, t int64) int64 {
 	k := &c.refresh.units[i]
 	if at, done := c.awakeAndClosed(&k.span, t); !done {
@@ -268,8 +270,8 @@ func (c *controller) tryRefresh(i int, t int64) int64 {
 	return at
 }
 
-// rest issues the refresh or RFM of a span, all closed, if it can at t, and takes so much off the counts of its banks. It returns the step
-// at which it could.
+// rest issues the refresh or RFM of a span, whose banks are all closed, if it can at t, and lowers the banks' activation counts by less. It
+// returns the first step at which it can.
 func (c *controller) rest(cmd dram.Command, k *span, less int, t int64) int64 {
 	at := c.channel.earliestOf(cmd, k.address, t)
 	if at > t {
@@ -278,16 +280,16 @@ func (c *controller) rest(cmd dram.Command, k *span, less int, t int64) int64 {
 	c.issue(cmd, k.address, t)
 	c.takeOff(k, less)
 	for rank := k.first; rank < k.end; rank++ {
-		c.sched.rescan(rank) // it joins the others again
+		c.sched.rescan(rank) // its banks can be chosen again
 	}
 	if !k.whole {
-		c.closed(k.first, k.banks) // their own constraints have moved
+		c.closed(k.first, k.banks) // their own constraints have changed
 	}
 	return at
 }
 
-// awakeAndClosed takes the ranks of a span out of power-down and precharges its banks. It says whether that is done; else at is the step at
-// which the next command for it could issue, at most t if it did.
+// awakeAndClosed takes the ranks of a span out of power-down and precharges its banks. done reports that nothing is left to do; else at is
+// the step at which the next command could issue, at most t if it did.
 func (c *controller) awakeAndClosed(k *span, t int64) (at int64, done bool) {
 	for rank := k.first; rank < k.end && c.power.on; rank++ {
 		if u := &c.power.units[c.power.unitOf[rank*c.channel.banksPerRank]]; u.down != awake {
@@ -297,8 +299,8 @@ func (c *controller) awakeAndClosed(k *span, t int64) (at int64, done bool) {
 	return c.closeRows(k, t)
 }
 
-// closeRows precharges a bank or all of a span if one is open and can be at t. Closed says that none is open; else at
-// is the step at which one could, at most t if it did.
+// closeRows precharges one bank or all banks of a span if any is open, and can at t. closed reports that none is open; else at is the step
+// at which one could be precharged, at most t if it was.
 func (c *controller) closeRows(k *span, t int64) (at int64, closed bool) {
 	for rank := k.first; rank < k.end; rank++ {
 		open := c.channel.openBanks[rank] & k.banks
@@ -324,7 +326,7 @@ func (c *controller) closeRows(k *span, t int64) (at int64, closed bool) {
 	return t, true
 }
 
-// closeEach precharges the first of the open banks of rank that can be at t, and returns the step at which one could.
+// closeEach precharges the first open bank of rank that it can at t, and returns the first step at which it can.
 func (c *controller) closeEach(rank int, open uint64, t int64) int64 {
 	first := int64(forever)
 	for m := open; m != 0; m &= m - 1 {
@@ -340,7 +342,7 @@ func (c *controller) closeEach(rank int, open uint64, t int64) int64 {
 	return first
 }
 
-// closed updates the banks of rank that a refresh has precharged.
+// closed updates the state of a rank's banks that were precharged for a refresh.
 func (c *controller) closed(rank int, banks uint64) {
 	c.channel.openBanks[rank] &^= banks
 	for m := banks; m != 0; m &= m - 1 {

@@ -15,14 +15,14 @@ import (
 	"github.com/l3sim/l3sim/input/schema"
 )
 
-// Setup is a memory system: channels of ranks of a part under a policy.
+// Setup is a memory system: channels, ranks, a DRAM part and a policy.
 type Setup struct {
 	Spec     *dram.Spec
 	Policy   *Policy
 	Channels int
 	Ranks    int // ranks of a channel
-	// RequestBytes is the size of a request that has none of its own: a power of two, at most a row, of which addresses are multiples. 0: the line of
-	// DefaultRequestBytes that holds the address. OneBurst: the burst that holds it.
+	// RequestBytes is the size of a request without its own: a power of two, at most a row, that divides addresses. 0 is the line of
+	// DefaultRequestBytes around the address, and OneBurst the burst around it.
 	RequestBytes int
 }
 
@@ -37,7 +37,7 @@ func (s *Setup) made() error {
 	return s.Spec.Given()
 }
 
-// Check has the rules of the whole set-up but for its mapping.
+// Check has the rules of the whole set-up except its mapping.
 func (s *Setup) Check(c *input.Check) {
 	if err := s.made(); err != nil {
 		c.Fails("", err)
@@ -53,7 +53,7 @@ func (s *Setup) Check(c *input.Check) {
 	}
 }
 
-// checkStandard has the rules between the policy and the standard.
+// checkStandard has the rules across policy and standard.
 func (s *Setup) checkStandard(c *input.Check) {
 	table := s.Spec.Rules()
 	c.That(s.Ranks%table.PseudoChannels == 0, "ranks", s.Ranks, "as many in each of the %d pseudo-channels of %s", table.PseudoChannels, table.Name)
@@ -70,7 +70,7 @@ func (s *Setup) checkStandard(c *input.Check) {
 	}
 	postpone := table.Postpone
 	if s.Policy.Refresh == "bank" {
-		postpone-- // the last tREFI is for the refreshes of other banks, which go first
+		postpone-- // the last tREFI is left to the refreshes of other banks, which go first
 	}
 	input.Within(c, "refresh_postpone", s.Policy.RefreshPostpone, 0, postpone)
 	input.Within(c, "refresh_pull_in", s.Policy.RefreshPullIn, 0, table.PullIn)
@@ -81,7 +81,7 @@ func (s *Setup) checkStandard(c *input.Check) {
 	}
 }
 
-// bankRefreshes returns the clocks in which every bank refreshes once, as soon after the last as the standard lets it.
+// bankRefreshes returns the clocks in which every bank refreshes once, each as soon after the last as the standard allows.
 func (s *Setup) bankRefreshes() int {
 	table := s.Spec.Rules()
 	cmd, steps := table.Refreshes[1].Command, 0
@@ -90,7 +90,7 @@ func (s *Setup) bankRefreshes() int {
 		if row.Command != cmd || row.Next != cmd {
 			continue
 		}
-		refreshes := 1 // that follow each other at this distance
+		refreshes := 1 // successive refreshes at this distance
 		switch row.Scope {
 		case dram.SameRank:
 			refreshes = len(spans) / s.Ranks
@@ -121,9 +121,9 @@ func (s *Setup) Mapping() (*mapping.Mapping, error) {
 	return mapping.New(s.Policy.Mapping, s.Spec, s.Channels, s.Ranks)
 }
 
-// Replay runs a trace. Each channel takes its requests in order, at most one burst a clock. Channels share nothing, so they run in
-// parallel and give the same statistics with any number of processors. Logs sees the commands of each channel; it may
-// be nil, as may any of it.
+// Replay runs a trace. Each channel accepts its requests in order, at most one burst a clock. Channels are independent, so they run in
+// parallel and give the same statistics with any number of processors. logs observe the commands of each channel; logs, or any element, may
+// be nil.
 func (s *Setup) Replay(ctx context.Context, requests []Request, logs []dram.Observe) (*Stats, error) {
 	if err := cmp.Or(s.Validate(), input.Ended(ctx)); err != nil {
 		return nil, err
@@ -167,8 +167,8 @@ func (s *Setup) Replay(ctx context.Context, requests []Request, logs []dram.Obse
 	return total, nil
 }
 
-// ascend returns the error of requests that no file holds: with a clock that is negative, too late, or before that of the
-// request before.
+// ascend returns the error for requests from a program whose clock is negative, too late, or before the previous request's. Readers of
+// files refuse such requests.
 func ascend(requests []Request) error {
 	last := int64(0)
 	for i := range requests {
@@ -181,8 +181,8 @@ func ascend(requests []Request) error {
 	return nil
 }
 
-// Set sets the field that the configuration key names, of the part ("tRFC", "dram.tRFC") or of the policy ("page", "policy.page"), from its text.
-// Call Validate after the last one.
+// Set sets a field by its configuration key: of the part ("tRFC", "dram.tRFC") or of the policy ("page", "policy.page"). Call Validate
+// after the last one.
 func (s *Setup) Set(key, value string) error {
 	if err := s.made(); err != nil {
 		return err

@@ -10,40 +10,41 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// Report is what a replay of a trace came to, as dram replay prints it.
+// Report is the result of a replay, as dram replay prints it.
 type Report struct {
 	Spec     string `json:"spec"`
 	Policy   string `json:"policy"`
 	Channels int    `json:"channels"`
 	Ranks    int    `json:"ranks"`
-	// RequestBytes is the size of a request that has none of its own, where that is not one burst.
+	// RequestBytes is the size of a request without its own, unless that is one burst.
 	RequestBytes int64 `json:"request_bytes,omitempty"`
 	*Stats
 	commandCounts
 	RowHits        int64   `json:"row_hits"`
-	GBPerS         float64 `json:"gb_per_s"`        // of the bursts of requests, without check bits and what partial writes read
-	BusUtilization float64 `json:"bus_utilization"` // mean over the data buses: one a channel, or a pseudo-channel
-	// Bounds is the timing rules that keep data buses idle while requests wait, where these are busy for less than nine tenths of the time.
+	GBPerS         float64 `json:"gb_per_s"`        // of requests' bursts, without check bits and the reads of partial writes
+	BusUtilization float64 `json:"bus_utilization"` // mean over the data buses: one for each channel or pseudo-channel
+	// Bounds are the timing rules that keep data buses idle while requests wait, if the buses are busy for less than nine tenths of the
+	// time.
 	Bounds []boundReport `json:"bound_by,omitempty"`
-	Advice *Advice       `json:"avoided_by,omitempty"` // what Setup.Advise found
+	Advice *Advice       `json:"avoided_by,omitempty"` // result of Setup.Advise
 	latencyReport
 	// Reads by latency from acceptance: at least low_clocks, below twice that.
 	Histogram []Bin            `json:"read_latency_histogram"`
 	ByRank    []rankReport     `json:"by_rank"`
-	ECC       *eccReport       `json:"ecc,omitempty"` // unless it is none
+	ECC       *eccReport       `json:"ecc,omitempty"` // unless the ECC is none
 	EnergyMJ  dram.Millijoules `json:"energy_millijoules"`
 	WallS     float64          `json:"wall_s"`
 }
 
-// commandCounts is how many commands of each kind issued.
+// commandCounts are the numbers of issued commands by kind.
 type commandCounts struct {
 	ACT   int64 `json:"act"`
 	PRE   int64 `json:"pre"` // PRE and PREA; auto-precharges are not counted
 	RD    int64 `json:"rd"`
 	WR    int64 `json:"wr"`
 	REF   int64 `json:"ref"`
-	REFsb int64 `json:"refsb"` // of the same bank of every bank group
-	REFpb int64 `json:"refpb"` // of one bank, or a pair
+	REFsb int64 `json:"refsb"` // the same bank of every bank group
+	REFpb int64 `json:"refpb"` // one bank, or a pair
 	RFM   int64 `json:"rfm"`   // refresh management of all banks
 	RFMsb int64 `json:"rfmsb"`
 	RFMpb int64 `json:"rfmpb"`
@@ -54,14 +55,14 @@ type latencyReport struct {
 	MeanReadLatency float64 `json:"mean_read_latency_clocks"`
 	P99ReadLatency  int64   `json:"p99_read_latency_clocks"`
 	MaxReadLatency  int64   `json:"max_read_latency_clocks"`
-	// From the request's own clock on, with the time before a full queue.
+	// Counted from the request's own clock, including the wait before a full queue.
 	MeanArrivalLatency float64 `json:"mean_read_latency_from_arrival_clocks"`
 	MaxArrivalLatency  int64   `json:"max_read_latency_from_arrival_clocks"`
 	MeanWriteLatency   float64 `json:"mean_write_latency_clocks"`
 	MaxWriteLatency    int64   `json:"max_write_latency_clocks"`
 }
 
-// rankReport is one rank's share.
+// rankReport has the counts of one rank.
 type rankReport struct {
 	Channel int `json:"channel"`
 	Rank    int `json:"rank"`
@@ -71,23 +72,23 @@ type rankReport struct {
 	Banks    []bankReport `json:"banks"`
 }
 
-// bankReport is one bank's.
+// bankReport has the counts of one bank.
 type bankReport struct {
 	BankStats
 	Depth float64 `json:"mean_queue_depth"`
 }
 
-// eccReport is what check bits took.
+// eccReport is the cost of check bits.
 type eccReport struct {
 	Mode        string `json:"mode"`
 	Devices     int    `json:"chips"`
 	RankBytes   int64  `json:"rank_bytes_for_data"`
-	CheckReads  int64  `json:"check_reads"` // bursts, which rd and bus_utilization count and gb_per_s does not
+	CheckReads  int64  `json:"check_reads"` // bursts, included in rd and bus_utilization but not in gb_per_s
 	CheckWrites int64  `json:"check_writes"`
 	ModifyReads int64  `json:"modify_reads"` // of data, for partial writes
 }
 
-// NewReport returns the report of a replay that took so long on this machine.
+// NewReport returns the report of a replay, which took wall time on this machine.
 func NewReport(s *Setup, policy string, st *Stats, wall time.Duration) *Report {
 	r := &Report{
 		Spec: s.Spec.Name, Policy: policy, Channels: s.Channels, Ranks: s.Ranks, Stats: st,
@@ -131,7 +132,7 @@ func NewReport(s *Setup, policy string, st *Stats, wall time.Duration) *Report {
 	return r
 }
 
-// WriteLines writes lines whose cells tabs divide.
+// WriteLines writes lines with tabs between cells.
 func (r *Report) WriteLines(t io.Writer) {
 	fmt.Fprintf(t, "%s, %d ranks a channel, channels: %d, policy: %s\n\n", r.Spec, r.Ranks, r.Channels, r.Policy)
 	size := ""
@@ -172,8 +173,8 @@ func (r *Report) WriteLines(t io.Writer) {
 	r.EnergyMJ.WriteLine(t)
 }
 
-// powerReport tells how one rank spent its time: clocks in each state until the end, how often it went into power-down and
-// self-refresh, and the energy of the states, without commands and REFs.
+// powerReport is how one rank spent its time: clocks in each state, entries to power-down and self-refresh, and the energy of the states
+// without commands and REFs.
 type powerReport struct {
 	Active        standbyReport `json:"active_standby"`
 	Precharged    standbyReport `json:"precharged_standby"`
@@ -182,7 +183,7 @@ type powerReport struct {
 	SelfRefresh   standbyReport `json:"self_refresh"`
 	PowerDowns    int64         `json:"power_downs"`
 	SelfRefreshes int64         `json:"self_refreshes"`
-	// NotEstimated says why the states' energy is 0, where it is not known.
+	// NotEstimated is the reason why the states' energy is unknown and 0; else "".
 	NotEstimated string `json:"not_estimated,omitempty"`
 }
 
@@ -200,7 +201,7 @@ func newPowerReport(spec *dram.Spec, r *RankStats) *powerReport {
 		r.PowerDowns, r.SelfRefreshes, spec.NotKnown()}
 }
 
-// writeLine writes the states as a line of cells, nothing without any.
+// writeLine writes the states as a line of cells, or nothing if there are none.
 func (p *powerReport) writeLine(w io.Writer) {
 	if p == nil {
 		return
@@ -211,7 +212,7 @@ func (p *powerReport) writeLine(w io.Writer) {
 		share(p.Active), share(p.Precharged), share(p.ActiveDown), share(p.Down), p.PowerDowns, share(p.SelfRefresh), p.SelfRefreshes)
 }
 
-// UnknownCurrents names the currents that the energy of power-down and self-refresh lacks.
+// UnknownCurrents names the currents missing for the energy of power-down and self-refresh.
 func (s *Setup) UnknownCurrents() (names []string) {
 	if s.made() != nil || s.Policy.PowerDown == "off" {
 		return nil

@@ -7,28 +7,28 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// DefaultRequestBytes is the size of a request where nothing gives one: the cache line of the processors that traces come from.
+// DefaultRequestBytes is the default size of a request: the cache line of the processors that traces come from.
 const DefaultRequestBytes = 64
 
-// OneBurst as the RequestBytes of a Setup says that a request without a size of its own is the burst of the part that holds its address, whatever a
-// burst has. DRAMsim3 and Ramulator take a line of a trace so.
+// OneBurst, as RequestBytes of a Setup, makes a request without its own size the burst around its address, whatever a burst's size.
+// DRAMsim3 and Ramulator interpret traces this way.
 const OneBurst = -1
 
-// Request is one access to bytes in a row of addresses, offered to the controller from Clock on. The controller splits it into the bursts of the part
-// that cover it, and it ends with the last of them.
+// Request is one access to consecutive bytes within a row, available to the controller from Clock on. The controller splits it into the
+// bursts that cover it, and it ends with the last of them.
 type Request struct {
 	Clock   int64
 	Address uint64
 	Write   bool
-	// Partial says that a write changes a part of each of its bursts only: with ECC the burst is read first.
+	// Partial means that a write changes only a part of each of its bursts: with ECC, the burst is read first.
 	Partial bool
-	// Bytes is the size, a power of two of which Address is a multiple. 0: RequestBytes of the Setup.
+	// Bytes is the size, a power of two that divides Address. 0: RequestBytes of the Setup.
 	Bytes int32
-	// shared is the number, from 1 on, of a request whose bursts lie in several channels, 0 of any other.
+	// shared is the number, from 1, of a request with bursts in several channels; 0 for any other.
 	shared int32
 }
 
-// requestBytes returns the bytes of a request without a size of its own.
+// requestBytes returns the size of a request without its own.
 func (s *Setup) requestBytes() uint64 {
 	switch s.RequestBytes {
 	case 0:
@@ -62,7 +62,7 @@ func (s *Setup) checkRequestBytes(c *input.Check) {
 	c.That(n == 0 || n == OneBurst || s.fits(int64(n)), "request_bytes", n, "%s", s.sizesText())
 }
 
-// sizesText says which sizes a request may have.
+// sizesText describes the sizes that a request may have.
 func (s *Setup) sizesText() string {
 	return fmt.Sprintf("a power of two, 1 to %d: a row of %s", s.Spec.RowBytes(), s.Spec.Name)
 }
@@ -72,8 +72,8 @@ func (s *Setup) fits(n int64) bool {
 	return n > 0 && n&(n-1) == 0 && n <= int64(s.Spec.RowBytes())
 }
 
-// checkRequests returns the first fault of the sizes of requests. An address without a size beside it, where the setup gives none either, is any byte of
-// the line or burst that is meant; any other is a multiple of its size.
+// checkRequests returns the first fault in the sizes of requests. If neither the request nor the set-up gives a size, the address may be
+// any byte of its line or burst; otherwise it must be a multiple of the size.
 func (s *Setup) checkRequests(requests []Request) error {
 	for i := range requests {
 		r := &requests[i]

@@ -6,41 +6,43 @@ import (
 	"github.com/l3sim/l3sim/dram"
 )
 
-// choice is the command that the scheduler has picked.
+// choice is the command picked by the scheduler.
 type choice struct {
 	bank int
 	need need
-	age  int64 // when the request that it is for was accepted
+	age  int64 // step at which its request was accepted
 }
 
-// nothing is no choice: every other is older.
+// nothing is no choice: every other choice is older.
 var nothing = choice{age: forever}
 
-// scheduler decides which of the banks' commands goes next.
+// scheduler decides which bank's command issues next.
 type scheduler struct {
-	// pick returns the command that issues at t for a data bus, or nothing; it then leaves in c.sched.next at most the first step at which one may.
+	// pick returns the command to issue at t on a data bus, or nothing. In that case it sets c.sched.next to at most the first step at
+	// which one may issue.
 	pick func(s *sched, b *dataBus, t int64) choice
-	// allBuses says that it picks for all data buses at once.
+	// allBuses means that pick covers all data buses at once.
 	allBuses bool
-	// eitherRow lets a closed bank open the row of its oldest read or of its oldest write, not only of its oldest request.
+	// eitherRow lets a closed bank open the row of its oldest read or of its oldest write, not only that of its oldest request.
 	eitherRow bool
-	// readsPass lets reads into their banks' queues while no write of a drain has room in its own. Where writes share a row
-	// of their bank no read passes: it would keep writes of that row out.
+	// readsPass lets reads enter their banks' queues while no write of a drain finds room in its own. No read enters a bank whose writes
+	// share a row, since it would keep further writes of that row out.
 	readsPass bool
-	// writesWait lets writes stay in the buffer while that costs nothing. With no other work they drain once no request is at hand,
-	// or once there are more of them than a bank's queue holds. A write older than writeAge times the bound on age drains all.
-	// The age that schedules a write counts from leaving the buffer.
+	// writesWait lets writes stay in the buffer while that costs nothing. Without other work they drain when no request is about to arrive,
+	// or when there are more of them than a bank's queue holds. A write older than writeAge times the age bound drains all. For scheduling,
+	// a write's age counts from leaving the buffer.
 	writesWait bool
-	// headStart is the clocks by which the first access to a row counts as older than it is.
+	// headStart is added to the age of the first access to a row, in clocks.
 	headStart int
-	// hitsPassLimit lets hits that are ready go on in a row that is due to close.
+	// hitsPassLimit lets ready hits issue in a row that is due to close.
 	hitsPassLimit bool
 }
 
-// schedulers are those that a policy may name.
+// schedulers are the schedulers by name, as policies give it.
 var schedulers = map[string]*scheduler{"batch": &batch, "fr-fcfs": &frFCFS, "round-robin": &roundRobin}
 
-// schedule issues one command of the bank queues at t, if any is ready. If not, it sets c.sched.next to the first step at which one may be.
+// schedule issues one ready command from the bank queues at t. If none is ready, it sets c.sched.next to the first step at which one may
+// be.
 func (c *controller) schedule(t int64) bool {
 	c.sched.next = forever
 	if c.queues.entries == 0 {
@@ -59,7 +61,7 @@ func (c *controller) schedule(t int64) bool {
 	return true
 }
 
-// pick asks the scheduler, for the data buses by turns, the one after that which was served last first.
+// pick asks the scheduler for each data bus in turn, beginning after the one served last.
 func (s *sched) pick(t int64) choice {
 	if len(s.buses) == 1 || s.scheduler.allBuses {
 		return s.scheduler.pick(s, &s.buses[0], t)
@@ -76,11 +78,11 @@ func (s *sched) pick(t int64) choice {
 	return nothing
 }
 
-// late is all ones if at lies after t, else 0. Masks stand for branches that would be mispredicted: a fifth of the time.
+// late is all ones if at is after t, else 0. Masks replace branches that would be mispredicted and take a fifth of the time.
 func late(at, t int64) int64 { return (t - at) >> 63 }
 
-// readyBanks returns how many banks of rank may issue n at t as far as they and their bank groups go, the one of them for the oldest
-// request, and the first step at which one of the others may.
+// readyBanks returns the number of a rank's banks that may issue n at t by the constraints of bank and bank group, the bank with the oldest
+// request among them, and the first step at which one of the others may.
 func (s *sched) readyBanks(n need, rank int, t int64) (ready int, oldest choice, later int64) {
 	cmd, shift := needCommands[n]&(dram.Slots-1), s.channel.groupShift&63
 	base := rank * s.channel.banksPerRank
@@ -101,7 +103,7 @@ func (s *sched) readyBanks(n need, rank int, t int64) (ready int, oldest choice,
 	return ready, choice{base + found, n, age}, later
 }
 
-// notYet reports whether no bank of the bus can be ready for n at t; s.next then becomes at most the step at which one can.
+// notYet reports whether no bank of the bus can be ready for n at t. It then lowers s.next to the step at which one can.
 func (s *sched) notYet(n need, b *dataBus, t int64) bool {
 	wake := b.notBefore[n]
 	if wake <= t {
@@ -111,8 +113,8 @@ func (s *sched) notYet(n need, b *dataBus, t int64) bool {
 	return true
 }
 
-// oldestReady returns how many banks of the bus may issue need n at t, and the one for the oldest
-// request: of all, and of the rank that had the bus last.
+// oldestReady returns the number of banks of the bus that may issue need n at t, and the one with the oldest request: of all, and of the
+// rank that had the bus last.
 func (s *sched) oldestReady(n need, b *dataBus, t int64) (best, ofRank choice, banks int) {
 	best.age, ofRank.age = forever, forever
 	cmd := needCommands[n] & (dram.Slots - 1)
@@ -147,7 +149,7 @@ func (s *sched) oldestReady(n need, b *dataBus, t int64) (best, ofRank choice, b
 	return best, ofRank, banks
 }
 
-// ranksBy returns the ranks of the bus that may have a bank ready for n at t, and the first step at which one of the others may.
+// ranksBy returns the ranks of the bus that may have a bank ready for n at t, and the first step at which one of the other ranks may.
 func (s *sched) ranksBy(n need, b *dataBus, t int64) (ranks uint64, later int64) {
 	later = forever
 	cmd := needCommands[n] & (dram.Slots - 1)
@@ -161,7 +163,7 @@ func (s *sched) ranksBy(n need, b *dataBus, t int64) (ranks uint64, later int64)
 	return ranks, later
 }
 
-// oldest returns the ready command of n for the oldest request, or nothing, and how many banks have one.
+// oldest returns the ready command of n for the oldest request, or nothing, and the number of banks with a ready one.
 func (s *sched) oldest(n need, b *dataBus, t int64) (choice, int) {
 	if s.notYet(n, b, t) {
 		return nothing, 0
@@ -170,13 +172,13 @@ func (s *sched) oldest(n need, b *dataBus, t int64) (choice, int) {
 	return p, banks
 }
 
-// frFCFS takes the ready column access of the oldest request; without one the ready ACT of the oldest, then the PRE (Rixner et al., "Memory Access
-// Scheduling", ISCA 2000). An ACT goes before a lone column access: where column accesses do not queue for the data bus, activations (tFAW) are what
-// bounds the rank, and a clock lost to an ACT is lost for good.
+// frFCFS picks the ready column access of the oldest request; without one, the ready ACT of the oldest request, then the PRE (Rixner et
+// al., "Memory Access Scheduling", ISCA 2000). An ACT goes before a single ready column access: if column accesses do not queue for the
+// data bus, activations (tFAW) limit the rank, and a delayed ACT cannot be made up for.
 var frFCFS = scheduler{pick: (*sched).pickOldest}
 
-// pickOldest chooses the oldest column command that may issue. Where at most one bank has one, rows are opened
-// first, so that the bus does not run dry.
+// pickOldest chooses the oldest column command that may issue. If at most one bank has one, rows are opened first, so that the bus does not
+// run dry.
 func (s *sched) pickOldest(b *dataBus, t int64) choice {
 	column, reads := s.oldest(needRead, b, t)
 	write, writes := s.oldest(needWrite, b, t)
@@ -199,11 +201,11 @@ func (s *sched) pickOldest(b *dataBus, t int64) choice {
 	return p
 }
 
-// roundRobin visits the bank queues in order from the one after the last served and takes the first that has anything ready, and of it what its
-// oldest request needs, as DRAMsim3 (https://github.com/umd-memsys/DRAMsim3, src/command_queue.cc).
+// roundRobin visits the bank queues in order, beginning after the one served last. It picks the first bank with a ready command, and the
+// one that its oldest request needs, as DRAMsim3 does (https://github.com/umd-memsys/DRAMsim3, src/command_queue.cc).
 var roundRobin = scheduler{pick: (*sched).pickRoundRobin, hitsPassLimit: true, allBuses: true}
 
-// pickRoundRobin chooses by the rules of roundRobin. c.sched.next becomes the first step at which a command may issue that may not yet.
+// pickRoundRobin implements roundRobin. It sets c.sched.next to the first step at which a command that is not ready may issue.
 func (s *sched) pickRoundRobin(_ *dataBus, t int64) choice {
 	found := nothing
 	distance := len(s.queues.banks)
@@ -239,7 +241,7 @@ func (s *sched) pickRoundRobin(_ *dataBus, t int64) choice {
 	return found
 }
 
-// readySet returns the banks of rank that may issue n at t as far as they and their bank groups go, and the first step at which one may.
+// readySet returns the banks of rank that may issue n at t by the constraints of bank and bank group, and the first step at which one may.
 func (s *sched) readySet(n need, rank int, t int64) (ready uint64, first int64) {
 	cmd := needCommands[n]
 	first = forever

@@ -47,7 +47,7 @@ func (c *controller) serveColumn(b *bankQueue, i int, a dram.Address, t int64) {
 	}
 	a.Row, a.Column = e.row, e.column
 	cmd := needCommands[e.kind]
-	if c.closedPage && b.hits == 0 && c.channel.earliestOf(cmd+1, a, t) <= t { // which a table may give other steps than those without
+	if c.closedPage && b.hits == 0 && c.channel.earliestOf(cmd+1, a, t) <= t { // a table may give a command with auto-precharge other steps
 		cmd++ // RDA, WRA
 		c.channel.openBanks[a.Rank] &^= c.channel.places[e.bank].bit
 	}
@@ -67,7 +67,7 @@ func (c *controller) serveColumn(b *bankQueue, i int, a dram.Address, t int64) {
 	c.served(&e, t+c.channel.dataEnds[cmd])
 }
 
-// served ends a column access whose data is over at end.
+// served completes a column access whose data ends at end.
 func (c *controller) served(e *entry, end int64) {
 	c.endStep = max(c.endStep, end)
 	c.front.filters[e.kind][e.slot()]--
@@ -89,7 +89,7 @@ func (c *controller) served(e *entry, end int64) {
 	}
 }
 
-// readEnds counts a read, whose latencies begin with its acceptance and with its arrival. It is a request, or of an open one.
+// readEnds counts a read: a whole request, or a burst of an open one. Its latencies begin with its acceptance and with its arrival.
 func (c *controller) readEnds(request int32, accepted, arrived, end int64) {
 	c.endStep = max(c.endStep, end)
 	if request >= 0 {

@@ -16,42 +16,42 @@ type Stats struct {
 	MergedWrites     int64 `json:"merged_writes"`     // bursts of writes that replaced or completed a pending write of the same burst
 	ForwardedReads   int64 `json:"forwarded_reads"`   // bursts of reads that took their data from a pending write
 	EndClock         int64 `json:"end_clock"`         // end of the last data burst
-	CheckReads       int64 `json:"-"`                 // bursts of check bits read and written, which the ranks' reads and writes have in them
+	CheckReads       int64 `json:"-"`                 // bursts of check bits read and written, included in the ranks' reads and writes
 	CheckWrites      int64 `json:"-"`
 	ModifyReads      int64 `json:"-"` // bursts of data read for a partial write
 	commands         [dram.Commands]int64
-	RowHits          int64         `json:"-"` // column accesses that did not follow their own ACT
+	RowHits          int64         `json:"-"` // column accesses other than the first after an ACT
 	Ranks            []RankStats   `json:"-"` // by channel, then rank
 	Banks            []BankStats   `json:"-"` // by channel, then rank, bank group, bank
-	Latency          Latencies     `json:"-"` // of reads, from the acceptance of their first burst to the end of the last one's data
-	ArrivalLatency   Latencies     `json:"-"` // of reads, from the request's clock on: with the time before a full queue
-	WriteLatency     Latencies     `json:"-"` // of writes that moved, from acceptance to the end of the data
+	Latency          Latencies     `json:"-"` // of reads, from the acceptance of the first burst to the end of the last burst's data
+	ArrivalLatency   Latencies     `json:"-"` // of reads, from the request's clock, including the wait before a full queue
+	WriteLatency     Latencies     `json:"-"` // of writes sent to memory, from acceptance to the end of the data
 	Energy           dram.Energy   `json:"-"`
-	Waits            []Wait        `json:"-"` // what kept data buses idle while requests waited, most clocks first
-	shared           []openRequest // what ended here of requests that other channels serve, too
+	Waits            []Wait        `json:"-"` // causes of idle data buses while requests waited, most clocks first
+	shared           []openRequest // the ended parts of requests that other channels also serve
 }
 
-// RankStats is what one rank's share of the data bus was.
+// RankStats are the counts of one rank on the data bus.
 type RankStats struct {
 	Reads       int64 `json:"reads"` // bursts
 	Writes      int64 `json:"writes"`
-	Turnarounds int64 `json:"turnarounds"`   // of the bus to the other direction, for a burst of this rank
-	Switches    int64 `json:"rank_switches"` // of the bus from another rank
-	// Standby is the clocks in each state until the end, and PowerDowns and SelfRefreshes how often the rank went there.
+	Turnarounds int64 `json:"turnarounds"`   // changes of the bus's direction before a burst of this rank
+	Switches    int64 `json:"rank_switches"` // switches of the bus from another rank to this one
+	// Standby is the clocks in each state, and PowerDowns and SelfRefreshes the number of entries.
 	Standby       dram.StandbyClocks `json:"-"`
 	PowerDowns    int64              `json:"-"`
 	SelfRefreshes int64              `json:"-"`
-	OpenBanks     int64              `json:"-"` // sum over the banks of the clocks until the end for which each had a row open, power-down apart
+	OpenBanks     int64              `json:"-"` // clocks with an open row, summed over the banks, without power-down
 }
 
-// BankStats is how one bank's requests found it.
+// BankStats are the counts of one bank.
 type BankStats struct {
-	RowHits     int64 `json:"row_hits"`  // column accesses that did not follow their own ACT
+	RowHits     int64 `json:"row_hits"`  // column accesses other than the first after an ACT
 	Conflicts   int64 `json:"conflicts"` // rows closed because a request wanted another
-	QueueClocks int64 `json:"-"`         // sum over its queued requests of the clocks in the queue: over EndClock, the mean depth
+	QueueClocks int64 `json:"-"`         // clocks in the queue, summed over its requests; divided by EndClock, the mean depth
 }
 
-// Count returns how many of any of cmds issued.
+// Count returns the number of issued commands of the given kinds.
 func (s *Stats) Count(cmds ...dram.Command) int64 {
 	var n int64
 	for _, c := range cmds {
@@ -84,7 +84,7 @@ func (s *Stats) add(o *Stats) {
 	s.Waits = addWaits(s.Waits, o.Waits)
 }
 
-// expect makes room for the latencies of requests.
+// expect allocates room for the latencies of requests.
 func (s *Stats) expect(requests []Request) {
 	reads, shared := 0, 0
 	for i := range requests {
@@ -111,16 +111,16 @@ func (l *Latencies) add(clocks int64) { l.clocks = append(l.clocks, clocks) }
 // join adds those of o.
 func (l *Latencies) join(o *Latencies) { l.clocks = append(l.clocks, o.clocks...) }
 
-// Count returns how many there are.
+// Count returns the number of latencies.
 func (l *Latencies) Count() int { return len(l.clocks) }
 
-// Bin is how many latencies are at least Low and below twice that, or below 1 where Low is 0.
+// Bin is the number of latencies from Low to below twice Low; for Low 0, below 1.
 type Bin struct {
 	Low   int64 `json:"low_clocks"`
 	Count int64 `json:"count"`
 }
 
-// Histogram returns the latencies by powers of two, from the first bin that is not empty to the last.
+// Histogram returns the latencies by powers of two, from the first to the last non-empty bin.
 func (l *Latencies) Histogram() []Bin {
 	var counts [65]int64
 	low, high := len(counts), -1
@@ -136,7 +136,7 @@ func (l *Latencies) Histogram() []Bin {
 	return bins
 }
 
-// Mean returns the mean, 0 over nothing.
+// Mean returns the mean, 0 if there are none.
 func (l *Latencies) Mean() float64 {
 	if len(l.clocks) == 0 {
 		return 0
@@ -148,11 +148,11 @@ func (l *Latencies) Mean() float64 {
 	return float64(sum) / float64(len(l.clocks))
 }
 
-// Max returns the longest latency, 0 over nothing.
+// Max returns the longest latency, 0 if there are none.
 func (l *Latencies) Max() int64 { return l.Percentile(100) }
 
-// Percentile returns the smallest latency that at least p per cent of the reads
-// did not exceed (nearest rank), 0 over nothing. It sorts the latencies.
+// Percentile returns the smallest latency that at least p per cent of the reads do not exceed (nearest rank), 0 if there are none. It sorts
+// the latencies.
 func (l *Latencies) Percentile(p float64) int64 {
 	if len(l.clocks) == 0 {
 		return 0

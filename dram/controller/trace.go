@@ -12,22 +12,23 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// maxRequests bounds the requests of a trace, which are held in memory: 32 bytes each, and 8 for the latency of a read, 0.6 GiB in all.
+// maxRequests bounds the requests of a trace, which are kept in memory: 32 bytes each, and 8 for the latency of a read, 0.6 GiB in all.
 const maxRequests = 1 << 24
 
 // ReadTrace reads a request trace, plain or gzip, of one of three formats, told apart by the first line:
 //
-//	0x1f40 READ 200     DRAMsim3: address, READ or WRITE, clock; WRITE_PARTIAL besides, see Request
-//	LD 0x1f40           Ramulator: LD or ST and the address; no clocks, all offered at 0
-//	200: (32) read 0x40 DRAMSys: clock, size in bytes or nothing, read or write, hexadecimal address; data behind it are not read
+//	0x1f40 READ 200     DRAMsim3: address, READ or WRITE, clock; also WRITE_PARTIAL, see Request
+//	LD 0x1f40           Ramulator: LD or ST and the address; no clocks, all at clock 0
+//	200: (32) read 0x40 DRAMSys: clock, size in bytes or nothing, read or write, hexadecimal address; data after it are ignored
 //
-// Addresses are hexadecimal with 0x, else, but for DRAMSys, decimal. Empty lines and lines that begin with # are skipped. File names r in errors, which are of type
-// *input.Error: a clock that is negative or goes backwards is one, and so is a request beyond maxRequests.
+// Addresses are hexadecimal with 0x. Others are decimal, except in DRAMSys. Empty lines and lines that begin with # are skipped. file names
+// r in errors, which are of type *input.Error. A clock that is negative or goes backwards is an error, and so is a request beyond
+// maxRequests.
 func ReadTrace(file string, r io.Reader) ([]Request, error) {
 	return readTrace(file, r, maxRequests)
 }
 
-// readTrace reads a trace of at most maxRequests. Its first line says whose format it is.
+// readTrace reads a trace of at most maxRequests. The first line determines the format.
 func readTrace(file string, r io.Reader, maxRequests int) ([]Request, error) {
 	reader, err := lines.NewReader(file, r)
 	if err != nil {
@@ -58,7 +59,7 @@ func readTrace(file string, r io.Reader, maxRequests int) ([]Request, error) {
 			bad = &input.Error{Key: "clock", Value: strconv.FormatInt(q.Clock, 10),
 				Expected: fmt.Sprintf("at least %d, the clock of the request before", last)}
 		}
-		if bad != nil && len(requests) == 0 { // whose form may be meant?
+		if bad != nil && len(requests) == 0 { // which format may be meant?
 			bad = input.Edit(bad, func(e *input.Error) {
 				e.Expected += `, in a line such as "0x1f40 READ 200" (DRAMsim3's form: address, kind, clock) or "LD 0x1f40" (Ramulator's)`
 			})
@@ -71,7 +72,7 @@ func readTrace(file string, r io.Reader, maxRequests int) ([]Request, error) {
 	}
 }
 
-// forms are the forms of a line, for errors.
+// forms are the formats of a line, for errors.
 const forms = `"0xADDRESS READ|WRITE CLOCK" (DRAMsim3), "LD|ST ADDRESS" (Ramulator) or "CLOCK: [(BYTES)] read|write ADDRESS" (DRAMSys)`
 
 // parserOf returns the parser of a trace whose first line is text.

@@ -7,41 +7,42 @@ import (
 	"github.com/l3sim/l3sim/dram"
 )
 
-// Wait is the time for which data buses stood idle while requests waited, by the timing rule that was the last to release the next access.
+// Wait is the time for which data buses stood idle while requests waited, attributed to the timing rule that last delayed the next access.
 type Wait struct {
-	Rule     string `json:"rule"`     // JEDEC's term, as tables of standards write it
-	Accesses int64  `json:"accesses"` // bursts that came late by it
-	Clocks   int64  `json:"clocks"`   // of all data buses together
+	Rule     string `json:"rule"`     // JEDEC's term, as in the standards' tables
+	Accesses int64  `json:"accesses"` // number of bursts delayed by it
+	Clocks   int64  `json:"clocks"`   // over all data buses
 	cause    cause
 	steps    int64
 }
 
-// cause is what a rule says of the requests.
+// cause is a rule's meaning for the delayed requests.
 type cause uint8
 
 const (
-	ownGroup    cause = iota // the access before went to the same bank group
+	ownGroup    cause = iota // the previous access went to the same bank group
 	writesFirst              // reads follow writes
 	readsFirst               // writes follow reads
-	otherRank                // the access before went to another rank
+	otherRank                // the previous access went to another rank
 	rowOpens                 // the row is being opened
 	bankRow                  // the bank had another row open
-	activates                // the rank may open no row yet
+	activates                // the rank may not open another row yet
 	refreshes
 	wakes // the rank leaves a power state
 	otherwise
 )
 
-// waitRule is a rule compiled for the command that it holds up.
+// waitRule is a rule compiled for the command that it delays.
 type waitRule struct {
 	from   uint8 // slot of the command that sets it
 	scope  dram.Scope
-	window uint8 // 0 without one
+	window uint8 // 0 for none
 	steps  int64
-	wait   int16 // number of its Wait
+	wait   int16 // index of its Wait
 }
 
-// lastSlots is the places of commands in lastSteps, a power of two. Those that no rule names share the last one, which none reads.
+// lastSlots is the number of command slots in lastSteps, a power of two. Commands that no rule names share the last slot, which is never
+// read.
 const lastSlots = 16
 
 // lastSteps are the steps of the latest command of each kind in a bank, a bank group or a rank.
@@ -50,24 +51,24 @@ type lastSteps [lastSlots]int64
 // maxWindow bounds the windows of activations: GDDR6 has one of 32.
 const maxWindow = 32
 
-// latestActs is the steps of the latest activations of a rank, or of a pseudo-channel whose ranks share windows.
+// latestActs are the steps of the latest activations of a rank, or of a pseudo-channel whose ranks share windows.
 type latestActs struct {
 	steps [maxWindow]int64
-	next  uint8 // place of the next
+	next  uint8 // index of the next
 }
 
-// waits follows what data buses wait for. Each access that leaves its bus idle is compared with the rules that the latest commands set.
+// waits tracks what data buses wait for. Each access that leaves its bus idle is compared with the rules set by the latest commands.
 type waits struct {
 	channel *channel
-	rules   [needReadRow + 1][dram.SameRank + 1][]waitRule // by need and by where the state keeps them: bank, group, rank
+	rules   [needReadRow + 1][dram.SameRank + 1][]waitRule // by need, and by the level of their state: bank, group, rank
 	slots   [dram.Slots]uint8
 	spans   [dram.Slots]dram.Span
 	list    []Wait
 
 	banks, groups, ranks []lastSteps
 	acts                 []latestActs
-	actsOf               []int   // by rank: which of acts is that of its windows
-	rowWait              []int16 // by bank: what held its row up, or -1
+	actsOf               []int   // by rank: index in acts for its windows
+	rowWait              []int16 // by bank: the Wait that delayed its row, or -1
 	busEnds              []int64 // by data bus: end of the last burst
 	busOf                []int   // by rank
 }
@@ -88,7 +89,7 @@ func newWaits(channel *channel, policy *Policy, busOf []int) waits {
 	return w
 }
 
-// compile sorts the rules by what they hold up, narrow ones first.
+// compile groups the rules by the command that they delay, narrow scopes first.
 func (w *waits) compile(policy *Policy) {
 	table, given, used := w.channel.spec.Rules(), asked(w.channel.spec, policy), uint8(0)
 	for i := range w.slots {
@@ -121,7 +122,7 @@ func (w *waits) compile(policy *Policy) {
 	}
 }
 
-// longAgo is a step so early that no rule reaches from it, nor after any number of shifts.
+// longAgo is a step so early that no rule extends beyond it, even after any number of shifts.
 const longAgo = -forever / 2
 
 func newLastSteps(n int) []lastSteps {
@@ -134,7 +135,7 @@ func newLastSteps(n int) []lastSteps {
 	return list
 }
 
-// number returns the number of the rule's Wait among those of its name and cause.
+// number returns the index of the rule's Wait, which rules of the same name and cause share.
 func (w *waits) number(row dram.Constraint) int16 {
 	of := causeOf(w.channel.spec.Rules(), row)
 	i := slices.IndexFunc(w.list, func(k Wait) bool { return k.Rule == row.Rule && k.cause == of })
@@ -145,7 +146,7 @@ func (w *waits) number(row dram.Constraint) int16 {
 	return int16(i)
 }
 
-// causeOf says what a rule between two commands means for the requests that it holds up.
+// causeOf returns the meaning of a rule between two commands for the requests that it delays.
 func causeOf(table *dram.Standard, row dram.Constraint) cause {
 	from, action := row.Command, table.Action(row.Command)
 	switch {
@@ -173,7 +174,7 @@ func causeOf(table *dram.Standard, row dram.Constraint) cause {
 	return otherwise
 }
 
-// command notes a command that the channel has taken at t.
+// command records a command that the channel has taken at t.
 func (w *waits) command(cmd dram.Command, a dram.Address, t int64) {
 	slot := w.slots[cmd&(dram.Slots-1)] & (lastSlots - 1)
 	if a.Bank < 0 || w.spans[cmd&(dram.Slots-1)] != dram.OneBank {
@@ -189,7 +190,7 @@ func (w *waits) command(cmd dram.Command, a dram.Address, t int64) {
 	}
 }
 
-// several is command for one of several banks or ranks.
+// several is command for one that acts on several banks or ranks.
 func (w *waits) several(cmd dram.Command, a dram.Address, slot uint8, t int64) {
 	first, end := int(a.Rank), int(a.Rank)+1
 	if span := w.spans[cmd]; span == dram.SameBanksAll || span == dram.WholeChannel {
@@ -210,7 +211,7 @@ func (w *waits) several(cmd dram.Command, a dram.Address, slot uint8, t int64) {
 	}
 }
 
-// rule returns the number of the Wait of the rule that allows the command of n in bank from step on and no sooner, -1 without one.
+// rule returns the Wait of the rule that first allows the command of n in bank at exactly step, or -1.
 func (w *waits) rule(n need, bank int, step int64) int16 {
 	cmd, rank, group := needCommands[n]&(dram.Slots-1), int(w.channel.places[bank].Rank), bank>>w.channel.groupShift
 	rules := &w.rules[n]
@@ -238,7 +239,7 @@ func (w *waits) rule(n need, bank int, step int64) int16 {
 	return -1
 }
 
-// lastOf returns the step from which a rule of ranks counts for one of rank.
+// lastOf returns the step from which a rule of a rank counts.
 func (w *waits) lastOf(r *waitRule, rank int) int64 {
 	switch {
 	case r.window > 1:
@@ -256,7 +257,7 @@ func (w *waits) lastOf(r *waitRule, rank int) int64 {
 	return last
 }
 
-// row notes what held the row of a bank up, whose request came at queued. It is called before its ACT.
+// row records what delayed the opening of a bank's row for a request that came at queued. It must be called before the ACT.
 func (w *waits) row(bank int, queued int64) {
 	w.rowWait[bank] = -1
 	if step := w.channel.earliest(needReadRow, bank); step > queued {
@@ -264,7 +265,7 @@ func (w *waits) row(bank int, queued int64) {
 	}
 }
 
-// column counts a column access at t that ends its data at end. It is called before the command, for a request that came at arrived.
+// column counts a column access at t whose data ends at end, for a request that came at arrived. It must be called before the command.
 func (w *waits) column(n need, bank int, arrived, t, end int64) {
 	bus := w.busOf[w.channel.places[bank].Rank]
 	burst := w.channel.burstSteps
@@ -274,7 +275,7 @@ func (w *waits) column(n need, bank int, arrived, t, end int64) {
 		return
 	}
 	step := w.channel.earliest(n, bank)
-	late := step - max(t-idle, arrived) // the steps by which the rule delays the access
+	late := step - max(t-idle, arrived) // steps by which the rule delays the access
 	if late <= 0 {
 		return
 	}
@@ -289,7 +290,7 @@ func (w *waits) column(n need, bank int, arrived, t, end int64) {
 	w.list[wait].steps += late
 }
 
-// shift moves the commands until now on.
+// shift moves the recorded commands by steps.
 func (w *waits) shift(steps int64) {
 	for _, list := range [...][]lastSteps{w.banks, w.groups, w.ranks} {
 		for i := range list {
@@ -305,7 +306,7 @@ func (w *waits) shift(steps int64) {
 	}
 }
 
-// result returns what held buses up, in the order of the rules.
+// result returns the waits, in the order of the rules.
 func (w *waits) result() []Wait {
 	var list []Wait
 	for _, k := range w.list {
@@ -316,7 +317,7 @@ func (w *waits) result() []Wait {
 	return list
 }
 
-// addWaits returns both lists as one, most clocks first.
+// addWaits merges both lists, most clocks first.
 func addWaits(a, b []Wait) []Wait {
 	sum := slices.Clone(a)
 	for _, k := range b {
