@@ -9,31 +9,31 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// MaxQueries is the most queries that attend to a KV head in a step.
+// MaxQueries is the largest number of queries that attend to a KV head in a step.
 const MaxQueries = 128
 
-// MaxHeadDim is the most elements of a key or a value. How many a rank takes depends on its banks, see NewGeometry.
+// MaxHeadDim is the largest number of elements of a key or a value. The banks of a rank may allow fewer, see NewGeometry.
 const MaxHeadDim = 1024
 
-// HeadShape is the shape of one KV head with the query heads that attend to it.
+// HeadShape is the shape of one KV head and of the query heads that attend to it.
 type HeadShape struct {
-	HeadDim     int // d, elements of one head's q, k or v: 8 to 1,024, where a rank has room
-	ValueDim    int // of v where it is not as wide as k: 8 to 1,024; 0 as HeadDim
-	Queries     int // g, query heads on the KV head: 1 without grouped-query attention
-	ElementBits int // of q, and of k and v without KVBits: 8 or 16
+	HeadDim     int // d, elements of one head's q, k or v: 8 to 1,024, if a rank has room
+	ValueDim    int // elements of v if its width differs from k's: 8 to 1,024; 0 as HeadDim
+	Queries     int // g, query heads of the KV head: 1 without grouped-query attention
+	ElementBits int // of q, and of k and v unless KVBits differs: 8 or 16
 	KVBits      int // of k and v as stored: 4, 8 or 16; 0 as q
-	// KVFloat makes the 8 bits of k and v FP8 (E4M3) with one scale a tensor, which moves and takes the time of INT8 with one.
-	// Every number of E4M3 is one of FP16: multipliers take it with a larger exponent and zeros behind the fraction.
+	// KVFloat makes 8-bit k and v FP8 (E4M3) with one scale for each tensor. Transfers and times are those of INT8 with one scale. Every
+	// E4M3 number is an FP16 number, so FP16 multipliers accept it with a larger exponent and zeros after the fraction.
 	KVFloat bool
-	// KeyGroup is how many tokens share scales of each element of narrow keys, which the query takes on, so that it is
-	// loaded anew for each group. 0: each token has a scale of its own.
+	// KeyGroup is the number of tokens that share a scale for each element of narrow keys. The query is multiplied by these scales, so it
+	// is loaded again for each group. 0: each token has its own scale.
 	KeyGroup   int
-	ScaleBytes int // of a token's key in the head's rows, for its scale and zero, as many as of its value: 0 or 4
-	// ValueInKey says that a value is the first ValueDim elements of its token's key, as a latent is, and not stored by itself.
+	ScaleBytes int // bytes of a key's scale and zero in the head's rows, as many as a value's: 0 or 4
+	// ValueInKey means that a value is the first ValueDim elements of its token's key, as with latents, and is not stored separately.
 	ValueInKey bool
 }
 
-// Check has the rules of what a rank can compute.
+// Check has the rules for heads that a rank can compute.
 func (h HeadShape) Check(c *input.Check) {
 	input.Within(c, "head_dim", h.HeadDim, 8, MaxHeadDim)
 	c.That(h.ValueDim == 0 || h.ValueDim >= 8 && h.ValueDim <= MaxHeadDim, "value_dim", h.ValueDim, "8 to %d, or 0 for %s", MaxHeadDim, input.Key("head_dim"))
@@ -49,68 +49,67 @@ func (h HeadShape) Check(c *input.Check) {
 		"at least %s = %d with scales in the rows, which have as many places for scales of elements as for tokens", input.Key("head_dim"), h.HeadDim)
 }
 
-// ValueWidth returns the elements of a value.
+// ValueWidth returns the number of elements of a value.
 func (h HeadShape) ValueWidth() int { return cmp.Or(h.ValueDim, h.HeadDim) }
 
 // StoredBits returns the bits of an element of k and v.
 func (h HeadShape) StoredBits() int { return cmp.Or(h.KVBits, h.ElementBits) }
 
-// Geometry says where the tokens of one KV head lie on a rank (L3, section 4.2), in bursts: one burst is one column of one
-// bank over all chips. Which chip and byte an element has within its burst is the re-layout's part.
+// Geometry is the layout of the tokens of one KV head on a rank (L3, section 4.2), in bursts: one burst is one column of one bank over all
+// chips. The re-layout determines the chip and byte of an element within its burst.
 //
-// Banks are counted by ordinal with the bank group varying fastest (see Bank), so
-// that successive ordinals follow each other at tRRD_S and tCCD_S.
+// Bank ordinals number the banks with the bank group varying fastest (see Bank), so that successive ordinals follow each other at tRRD_S
+// and tCCD_S.
 //
-//   - Key of token t: bank ordinal t mod Banks, KeyBursts successive columns
-//     there. The Banks tokens of one chunk share row and columns.
-//   - Value of token t: one column of ValueBursts successive bank ordinals,
-//     which are one bank address in all bank groups (a quad) at d = 128.
-//     ColumnTokens tokens share a column.
+//   - Key of token t: bank ordinal t mod Banks, KeyBursts successive columns there. The Banks tokens of one chunk share row and columns.
+//   - Value of token t: one column of ValueBursts successive bank ordinals, which are one bank address in all bank groups (a quad) at d =
+//     128. ColumnTokens tokens share a column.
 //
-// Either way a row holds RowTokens tokens over all banks, and token t has row 2·(t/RowTokens) for its key and the next one
-// for its value, counted from the head's first row: the two rows are one allocation unit.
+// In both layouts a row holds RowTokens tokens over all banks. Token t has row 2·(t/RowTokens) for its key and the next row for its value,
+// counted from the head's first row: the two rows are one allocation unit.
 //
-// A latent's value is the first part of its key, and yet has a row of its own: a bank has one set of accumulators, for one burst of
-// a value, and keys lie such that each bank has all bursts of a token. Latents of 1,152 B so take 2,341 B of DDR4. To read values
-// from the rows of keys, a bank would need accumulators for all bursts: 16 KiB in each chip in place of 1 KiB for 128
-// query heads and 512 elements of FP16. Or the sums of each burst and row would have to be read out, 1,024 clocks of the rank's bus for each
-// row and query head while the banks work for 896, to be added up in 256 KiB of FP32 accumulators of the buffer unit.
+// A latent's value is the first part of its key, but by default it has its own row. The reason is that a bank has accumulators for one
+// burst of a value, while a bank that holds a key has all bursts of the token. Latents of 1,152 B thus take 2,341 B of DDR4. Reading values
+// from key rows would need one of two alternatives. Banks could have accumulators for all bursts: 16 KiB in each chip instead of 1 KiB, for
+// 128 query heads and 512 elements of FP16. Or the sums of each burst and row are read out, which takes 1,024 clocks of the rank's bus for
+// each row and query head while the banks compute for 896, and needs 256 KiB of FP32 accumulators in the buffer unit.
 //
-// With HeadShape.ValueInKey banks have these accumulators. A value then lies where its key does, in the first ValueBursts columns of
-// it, and an allocation unit is one row.
+// HeadShape.ValueInKey models banks with these accumulators. A value is then the first ValueBursts columns of its key, and an allocation
+// unit is one row.
 //
-// Scales of keys lie in the last columns of the key row, those of values in the same columns of the value row. Each
-// is in a bank of its own vector, so that an append opens no other: of the tokens of a chunk each has
-// another bank, where the scales of as many successive chunks as fit share a burst.
+// Scales of keys are in the last columns of the key row, those of values in the same columns of the value row. Each scale is in a bank of
+// its own vector, so that an append opens no other bank: the tokens of a chunk use different banks, and the scales of several successive
+// chunks share a burst.
 type Geometry struct {
 	BankGroups, Banks int // of the rank
 	Chips             int // of the rank
 	RowBursts         int // columns of a row
-	BurstBytes        int // of all chips together
+	BurstBytes        int // over all chips
 
-	HeadDim, PaddedDim       int // elements of a key, and of a query, before and after padding with zeros
+	HeadDim, PaddedDim       int // elements of a key and of a query, before and after zero padding
 	ValueDim, PaddedValueDim int // of a value
 	ElementBits              int // of keys and values
 
 	KeyBursts    int // bursts of one token's key
-	ValueBursts  int // of its value: a power of two, where it is not part of the key
+	ValueBursts  int // bursts of its value: a power of two, unless it is part of the key
 	QueryBursts  int // bursts of one query
 	ChunkTokens  int // tokens scored at once: Banks
-	ColumnTokens int // tokens whose values share a column: Banks / ValueBursts, or Banks where these are parts of keys
+	ColumnTokens int // tokens whose values share a column: Banks / ValueBursts, or Banks with values in keys
 	InKey        bool
-	RowTokens    int // tokens of one row over all banks
-	ScaleChunks  int // whose scales share a burst; 0 where rows have none
+	RowTokens    int // tokens in one row over all banks
+	ScaleChunks  int // chunks whose scales share a burst; 0 without scales in rows
 }
 
-// Quads is the sets of banks that can have rows of their own open in the layout of pages in quads: the banks
-// of one bank address. A staggered activation opens each bank by itself, so that such rows take the clocks of whole ones.
+// Quads is the number of sets of banks that can have different rows open in the layout of pages in quads; a set is the banks of one bank
+// address. A staggered activation opens each bank separately, so opening different rows takes as long as opening one row of all banks.
 const Quads = 4
 
-// pageChunks is the chunks of a page of 64 tokens on DDR4, the smallest that policies select: rows with scales hold whole pages of that size.
+// pageChunks is the number of chunks in a page of 64 tokens on DDR4, the smallest page that policies select. Rows with scales hold whole
+// pages of that size.
 const pageChunks = 4
 
-// NewGeometry returns the geometry of heads of that shape on ranks of d. A head whose value does not fit one column of all
-// banks, or whose key does not fit a row of one, is an input.Error.
+// NewGeometry returns the layout of heads of a shape on ranks of d. It returns an input.Error if a value does not fit one column of all
+// banks, or a key a row of one bank.
 func NewGeometry(d *dram.Spec, shape HeadShape) (Geometry, error) {
 	if err := input.Validate(shape); err != nil {
 		return Geometry{}, err
@@ -142,8 +141,8 @@ func NewGeometry(d *dram.Spec, shape HeadShape) (Geometry, error) {
 	return g, nil
 }
 
-// setBursts sets the bursts of a token and of a query. A value takes a power of two of them, so that the banks are whole sets of it. So does
-// a key that is as wide, as in L3; one of another width takes as many as it fills.
+// setBursts sets the numbers of bursts of a token and of a query. A value takes a power of two, so that it divides the banks evenly. So
+// does a key of the same width, as in L3; a key of another width takes as many as it fills.
 func (g *Geometry) setBursts(shape HeadShape) error {
 	each := g.BurstBytes * 8 / g.ElementBits // elements of a burst
 	g.ValueBursts = 1
@@ -173,11 +172,11 @@ func (g *Geometry) setBursts(shape HeadShape) error {
 	return nil
 }
 
-// rowChunks sets the scales of a burst, and returns the chunks that both a row of keys and one of values have room for. Neither groups of keys nor,
-// where their scales are in the rows, pages lie over the ends of rows. Where keys and values differ in width, rows hold whole pages if that
-// leaves at most an eighth of them empty.
+// rowChunks sets the number of chunks that share a burst of scales, and returns the number of chunks for which rows of keys and of values
+// both have room. Groups of keys do not cross row ends, and neither do pages if rows have scales. If keys and values differ in width, rows
+// hold whole pages, provided that at most an eighth of a row stays empty.
 func (g *Geometry) rowChunks(shape HeadShape) int {
-	columns := max(g.KeyBursts, g.ValueBursts) // of a chunk, in the fuller row
+	columns := max(g.KeyBursts, g.ValueBursts) // of a chunk, in the fuller of the two rows
 	chunks, group := g.RowBursts/columns, max(1, shape.KeyGroup/g.ChunkTokens)
 	if shape.ScaleBytes > 0 {
 		g.ScaleChunks = g.BurstBytes / shape.ScaleBytes
@@ -194,7 +193,7 @@ func (g *Geometry) rowChunks(shape HeadShape) int {
 	return chunks
 }
 
-// Bursts returns the bursts of a token's key, or of its value.
+// Bursts returns the number of bursts of a token's key or value.
 func (g *Geometry) Bursts(kv KV) int {
 	if kv == Key {
 		return g.KeyBursts
@@ -202,7 +201,7 @@ func (g *Geometry) Bursts(kv KV) int {
 	return g.ValueBursts
 }
 
-// Padded returns the elements of a key or a value, padding included, and Elements those without it.
+// Padded returns the number of elements of a key or a value with padding, and Elements without.
 func (g *Geometry) Padded(kv KV) int {
 	if kv == Key {
 		return g.PaddedDim
@@ -210,7 +209,7 @@ func (g *Geometry) Padded(kv KV) int {
 	return g.PaddedValueDim
 }
 
-// Elements returns the elements of a key or a value.
+// Elements returns the number of elements of a key or a value.
 func (g *Geometry) Elements(kv KV) int {
 	if kv == Key {
 		return g.HeadDim
@@ -218,7 +217,7 @@ func (g *Geometry) Elements(kv KV) int {
 	return g.ValueDim
 }
 
-// ScaleColumns returns how many columns hold the scales of the tokens [from, to) of a row.
+// ScaleColumns returns the number of columns with the scales of the tokens [from, to) of a row.
 func (g *Geometry) ScaleColumns(from, to int) int {
 	block := g.ScaleChunks * g.ChunkTokens
 	if block == 0 || to <= from {
@@ -227,19 +226,19 @@ func (g *Geometry) ScaleColumns(from, to int) int {
 	return (to-1)/block - from/block + 1
 }
 
-// ScaleColumn returns the column of the scale of a token's key, and of its value.
+// ScaleColumn returns the column of the scales of a token's key and value.
 func (g *Geometry) ScaleColumn(token int) int32 {
 	within := token % g.RowTokens
 	columns := g.ScaleColumns(0, g.RowTokens)
 	return int32(g.RowBursts - columns + within/(g.ScaleChunks*g.ChunkTokens))
 }
 
-// ValueScaleBank returns the ordinal of the bank with the scale of a token's value, one of the value's own.
+// ValueScaleBank returns the ordinal of the bank with the scale of a token's value, one of the value's own banks.
 func (g *Geometry) ValueScaleBank(token int) int {
 	return g.ValueBank(token) + token/g.ColumnTokens%g.ValueBursts
 }
 
-// Bank returns bank group and bank within it of a bank ordinal, 0 to Banks-1.
+// Bank returns the bank group, and the bank within it, of a bank ordinal from 0 to Banks-1.
 func (g *Geometry) Bank(ordinal int) (bankGroup, bank int32) {
 	return int32(ordinal % g.BankGroups), int32(ordinal / g.BankGroups)
 }
@@ -252,8 +251,7 @@ func (g *Geometry) UnitRows() int {
 	return 2
 }
 
-// Rows returns the rows, over all banks, that a head of context tokens
-// occupies: a unit for each started RowTokens.
+// Rows returns the number of rows, over all banks, of a head with context tokens: one unit for each RowTokens begun.
 func (g *Geometry) Rows(context int) int {
 	return g.UnitRows() * ((context + g.RowTokens - 1) / g.RowTokens)
 }
@@ -267,13 +265,12 @@ func (g *Geometry) ValueRow(token int) int32 { return g.KeyRow(token) + int32(g.
 // KeyBank returns the ordinal of the bank that holds token's key.
 func (g *Geometry) KeyBank(token int) int { return token % g.Banks }
 
-// KeyColumn returns the first of the KeyBursts columns of token's key.
+// KeyColumn returns the first of the KeyBursts columns of a token's key.
 func (g *Geometry) KeyColumn(token int) int32 {
 	return int32(token % g.RowTokens / g.ChunkTokens * g.KeyBursts)
 }
 
-// ValueBank returns the first of the ValueBursts bank ordinals of token's value:
-// burst i of the value lies in the i-th of them.
+// ValueBank returns the first of the ValueBursts bank ordinals of a token's value: burst i of the value is in the i-th of them.
 func (g *Geometry) ValueBank(token int) int {
 	if g.InKey {
 		return g.KeyBank(token)
@@ -281,7 +278,7 @@ func (g *Geometry) ValueBank(token int) int {
 	return token % g.ColumnTokens * g.ValueBursts
 }
 
-// ValueColumn returns the column of token's value, the same in all its banks.
+// ValueColumn returns the column of a token's value, the same in all its banks.
 func (g *Geometry) ValueColumn(token int) int32 {
 	if g.InKey {
 		return g.KeyColumn(token)
@@ -289,8 +286,8 @@ func (g *Geometry) ValueColumn(token int) int32 {
 	return int32(token % g.RowTokens / g.ColumnTokens)
 }
 
-// RowToken returns which token of a row, and which burst of its key or value, a bank ordinal holds at a column: the inverse
-// of keyBank and keyColumn, or of valueBank and valueColumn.
+// RowToken returns the token of a row, and the burst of its key or value, that a bank ordinal holds at a column. It is the inverse of
+// KeyBank and KeyColumn, or of ValueBank and ValueColumn.
 func (g *Geometry) RowToken(kv KV, ordinal int, column int32) (token, burst int) {
 	if kv == Key || g.InKey {
 		return int(column)/g.KeyBursts*g.ChunkTokens + ordinal, int(column) % g.KeyBursts
@@ -298,10 +295,10 @@ func (g *Geometry) RowToken(kv KV, ordinal int, column int32) (token, burst int)
 	return int(column)*g.ColumnTokens + ordinal/g.ValueBursts, ordinal % g.ValueBursts
 }
 
-// KV says which of a token's two vectors is meant.
+// KV selects a token's key or value.
 type KV uint8
 
-// The two vectors of a token.
+// A token's two vectors.
 const (
 	Key KV = iota
 	Value
@@ -310,14 +307,14 @@ const (
 // String returns "k" or "v".
 func (kv KV) String() string { return [...]string{"k", "v"}[kv] }
 
-// Mapping says where every element of the keys and values of one head lies on a rank: Geometry gives bank, row and column of
-// each burst, Exchange the chip and the bit within the chip's share of it.
+// Mapping is the layout of every element of one head's keys and values on a rank: Geometry gives bank, row and column of each burst,
+// Exchange the chip and the bit within the chip's share of it.
 type Mapping struct {
 	Geometry
 	Exchange Exchange
 }
 
-// Place is the place of one element.
+// Place is the position of one element.
 type Place struct {
 	Chip            int   // 0 to Chips-1
 	BankGroup, Bank int32 // of the rank
@@ -326,8 +323,7 @@ type Place struct {
 	Bit             int   // first bit within the chip's share of the burst
 }
 
-// NewMapping returns the mapping of heads of that shape on ranks of d; a shape
-// or device that cannot hold them is an input.Error.
+// NewMapping returns the mapping of heads of a shape on ranks of d. It returns an input.Error for a shape or device that cannot hold them.
 func NewMapping(d *dram.Spec, shape HeadShape) (Mapping, error) {
 	g, err := NewGeometry(d, shape)
 	if err != nil {
@@ -340,10 +336,10 @@ func NewMapping(d *dram.Spec, shape HeadShape) (Mapping, error) {
 	return Mapping{Geometry: g, Exchange: x}, nil
 }
 
-// BurstElements returns the elements of one burst.
+// BurstElements returns the number of elements of one burst.
 func (m *Mapping) BurstElements() int { return m.BurstBytes * 8 / m.ElementBits }
 
-// ChipElements returns the elements of one burst on one chip.
+// ChipElements returns the number of elements of one burst on one chip.
 func (m *Mapping) ChipElements() int { return m.BurstElements() / m.Chips }
 
 // BurstPlace returns bank ordinal, row and column of one burst of a token's key or
@@ -355,7 +351,7 @@ func (m *Mapping) BurstPlace(kv KV, token, burst int) (ordinal int, row, column 
 	return m.ValueBank(token) + burst, m.ValueRow(token), m.ValueColumn(token)
 }
 
-// Place returns where element (0 to Padded-1) of token's key or value lies.
+// Place returns the position of an element (0 to Padded-1) of a token's key or value.
 func (m *Mapping) Place(kv KV, token, element int) Place {
 	n := m.BurstElements()
 	ordinal, row, column := m.BurstPlace(kv, token, element/n)
@@ -364,8 +360,8 @@ func (m *Mapping) Place(kv KV, token, element int) Place {
 	return Place{Chip: chip, BankGroup: group, Bank: bank, Row: row, Column: column, Bit: bit}
 }
 
-// CheckCommands refuses a part whose standard PIM programs cannot be timed by: no rule times a command that it lacks, and
-// programs count whole clocks, issue every command whole, and start no data clock.
+// CheckCommands refuses a DRAM part whose standard cannot time PIM programs. The standard must have a rule for each of their commands.
+// Programs also assume one step a clock, no second halves of commands, and no data clock.
 func CheckCommands(d *dram.Spec) error {
 	if err := d.Given(); err != nil {
 		return err
@@ -397,8 +393,8 @@ func CheckCommands(d *dram.Spec) error {
 	return nil
 }
 
-// meetingBursts returns two commands, one of them of the buffers, whose bursts may meet on the data bus by the rules of d, and the
-// least clocks from one to the next that keep them apart. It returns 0 where no bursts meet: programs obey the rules and nothing else.
+// meetingBursts returns two commands, at least one of them of the buffers, whose bursts may overlap on the data bus under the rules of d,
+// and the smallest distance in clocks that avoids this. It returns 0 if the rules exclude overlaps: programs obey only the rules.
 func meetingBursts(d *dram.Spec) (from, next dram.Command, least int) {
 	apart := map[[2]dram.Command]int{}
 	for _, row := range d.Constraints() {
@@ -419,8 +415,8 @@ func meetingBursts(d *dram.Spec) (from, next dram.Command, least int) {
 	return 0, 0, 0
 }
 
-// ScalePlace returns where the scale of a key or a value lies, which has that place in the head's allocation units: the row from the
-// head's first, and the word in the burst.
+// ScalePlace returns the position of the scale of a key or a value of token: bank, row counted from the head's first, column, and word in
+// the burst.
 func (g *Geometry) ScalePlace(kv KV, token int) (ordinal int, row, column int32, word int) {
 	ordinal, row = g.KeyBank(token), g.KeyRow(token)
 	if kv == Value {

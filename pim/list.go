@@ -7,18 +7,18 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// Extent is tokens of a list that lie together in an allocation unit: whole chunks, but for the last of the list.
+// Extent is a run of tokens in a list that are consecutive in an allocation unit: whole chunks, except the last of the list.
 type Extent struct {
-	Start int // of the list's tokens, the one at which it begins
-	Unit  int // counted from the head's first row
-	Chunk int // of the unit, its first
+	Start int // index in the list of its first token
+	Unit  int // allocation unit, counted from the head's first row
+	Chunk int // its first chunk in the unit
 }
 
-// TokenList is which tokens of a head are attended to, in ascending order. Nil stands for the first ones without a gap.
+// TokenList is the tokens of a head that are attended to, in ascending order. Nil means all tokens from the first, without gaps.
 type TokenList []Extent
 
-// Place returns where the tokens of the list lie from one of them on: the unit, the place
-// in it, and the first token of the list that does not follow in the open row.
+// Place returns the position of a token of the list: the unit, the index within it, and the end of the run of list tokens that follow in
+// the same row.
 func (l TokenList) Place(g *Geometry, token int) (unit, within, end int) {
 	if l == nil {
 		unit = token / g.RowTokens
@@ -34,8 +34,7 @@ func (l TokenList) Place(g *Geometry, token int) (unit, within, end int) {
 	return x.Unit, within, end
 }
 
-// Check has the rules of a list of that many tokens: extents of whole chunks within a unit, one after another,
-// that hold all of them.
+// Check has the rules of a list with the given number of tokens: ascending extents of whole chunks within a unit, which hold all tokens.
 func (l TokenList) Check(g *Geometry, tokens int) error {
 	bad := func(i int, expected string) error {
 		return &input.Error{Key: "list", Value: fmt.Sprintf("extent %d: %+v", i, l[i]), Expected: expected}
@@ -58,9 +57,9 @@ func (l TokenList) Check(g *Geometry, tokens int) error {
 	return nil
 }
 
-// PageList returns the list of pages of a head of context tokens, by number and in their order, and how many units it
-// touches. A page is page tokens from page·number on, as far as there are any: a divisor or a multiple of RowTokens, and
-// whole chunks. The newest page is the last. Pages that follow one another in a unit are one extent.
+// PageList returns the list of a head's pages with the given numbers, its tokens, and the number of units that it touches. context is the
+// head's number of tokens. A page holds page tokens from page·number on, fewer at the end; page must be a divisor or a multiple of
+// RowTokens, and whole chunks. The newest page is last. Adjacent pages in a unit become one extent.
 func PageList(g *Geometry, context, page int, pages []int) (list TokenList, tokens, units int) {
 	for _, number := range pages {
 		list, tokens = appendRange(g, list, tokens, number*page, min((number+1)*page, context))
@@ -73,7 +72,8 @@ func PageList(g *Geometry, context, page int, pages []int) (list TokenList, toke
 	return list, tokens, units
 }
 
-// appendRange adds a head's tokens from first to before end to a list that has tokens. It returns the list and its tokens.
+// appendRange adds a head's tokens from first up to, excluding, end to a list with the given number of tokens. It returns the list and its
+// new number of tokens.
 func appendRange(g *Geometry, list TokenList, tokens, first, end int) (TokenList, int) {
 	for first < end {
 		unit, chunk := first/g.RowTokens, first%g.RowTokens/g.ChunkTokens
@@ -87,8 +87,8 @@ func appendRange(g *Geometry, list TokenList, tokens, first, end int) (TokenList
 	return list, tokens
 }
 
-// RangeList returns the list of ranges of a head's tokens, from the first to before the second,
-// ascending, and how many tokens it has. All but the last are whole chunks.
+// RangeList returns the list of ascending ranges of a head's tokens, each from its first number up to, excluding, its second, and the
+// list's number of tokens. All but the last range are whole chunks.
 func RangeList(g *Geometry, list TokenList, ranges [][2]int) (TokenList, int, error) {
 	tokens := 0
 	for i, r := range ranges {

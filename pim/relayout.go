@@ -7,30 +7,29 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// BurstBits is the bits of the bursts that the re-layout unit is made for, without ECC: 8 beats of a DDR4 DIMM's 64
-// (JESD79-4), 16 of the 32 of a sub-channel of a DDR5 DIMM (JESD79-5).
+// BurstBits is the number of bits of a burst for which the re-layout unit is made, without ECC: 8 beats of a DDR4 DIMM's 64 bits
+// (JESD79-4), or 16 beats of the 32 bits of a DDR5 sub-channel (JESD79-5).
 const BurstBits = 512
 
-// MaxBeats is the most beats of a burst.
+// MaxBeats is the largest number of beats of a burst.
 const MaxBeats = 16
 
-// Exchange is the permutation of the re-layout unit (L3, section 4.1), and with it the chip on which each element of a burst
-// lies. A beat carries a bit of each lane, deviceWidth to each chip. An element of elementBits that is wider than that takes
-// Group = elementBits/deviceWidth neighbouring lanes of one beat; after the exchange it takes Group successive beats of one
-// lane. Lane Group·j+b of beat a changes places with lane Group·j+a of beat b, within each Group beats: a transposition, and
-// so its own inverse.
+// Exchange is the permutation of the re-layout unit (L3, section 4.1). It determines the chip on which each element of a burst is stored. A
+// beat carries one bit of each lane, DeviceWidth of them to each chip. A wider element, of elementBits, takes Group =
+// elementBits/DeviceWidth neighbouring lanes of one beat; after the exchange it takes Group successive beats of one lane. Within each Group
+// beats, lane Group·j+b of beat a swaps with lane Group·j+a of beat b: a transposition, which is its own inverse.
 //
-// For FP16 on x8 chips these are four byte swaps over two beats; for FP16 on x4, a 4×4 exchange of half bytes over four.
-// Where an element fits a chip, Group is 1 and nothing moves.
+// For FP16 on x8 chips these are four byte swaps over two beats; for FP16 on x4, a 4×4 exchange of half bytes over four. If an element fits
+// a chip's lanes, Group is 1 and nothing moves.
 type Exchange struct {
 	elementBits int // 4, 8, 16 or 32
 	DeviceWidth int // data pins of a chip: 4, 8 or 16
 	Lanes       int // data pins of the bus: 32 or 64
-	Group       int // beats, and lanes, that one exchange spans
+	Group       int // beats, and lanes, of one exchange
 }
 
-// NewExchange returns the exchange for elements of elementBits on the chips and the bus of d;
-// widths that it cannot serve are an input.Error.
+// NewExchange returns the exchange for elements of elementBits on the chips and the bus of d. It returns an input.Error for unsupported
+// widths.
 func NewExchange(elementBits int, d *dram.Spec) (Exchange, error) {
 	if err := d.Given(); err != nil {
 		return Exchange{}, err
@@ -49,8 +48,8 @@ func NewExchange(elementBits int, d *dram.Spec) (Exchange, error) {
 	return Exchange{elementBits, deviceWidth, d.BusWidth, max(1, elementBits/deviceWidth)}, nil
 }
 
-// Rearranges reports whether elements of elementBits lie across chips of d until the re-layout, or the CPU, has brought each
-// to one chip. Elements no wider than the pins of a chip arrive whole, on any bus; the error says why wider ones cannot be served.
+// Rearranges reports whether elements of elementBits are spread over chips of d until the re-layout, or the CPU, brings each to one chip.
+// Elements no wider than a chip's pins arrive whole on any bus. The error gives the reason why wider ones are unsupported.
 func Rearranges(elementBits int, d *dram.Spec) (bool, error) {
 	if err := d.Given(); err != nil {
 		return false, err
@@ -67,14 +66,14 @@ func Rearranges(elementBits int, d *dram.Spec) (bool, error) {
 	return true, nil
 }
 
-// Delay returns n, the clocks by which the unit delays data: the beats of a group at two beats a clock. The DIMM advertises
-// CWL − n, WR + n, WTR_S + n and WTR_L + n.
+// Delay returns n, the clocks by which the unit delays data: the beats of a group at two beats a clock. The DIMM advertises CWL − n, WR +
+// n, WTR_S + n and WTR_L + n.
 func (x Exchange) Delay() int { return x.Group / 2 }
 
-// Beats exchanges in place. The number of beats is a multiple of Group.
+// Beats performs the exchange in place. The number of beats must be a multiple of Group.
 //
-// Like the transposition of a bit matrix it goes by powers of two: a stage swaps the lanes whose index has bit s clear with
-// those where it is set, between the beats whose index has bit s set and clear.
+// Like the transposition of a bit matrix, it proceeds by powers of two. Stage s works on pairs of beats whose indices differ in bit s. It
+// swaps lanes with bit s set in one beat with lanes with bit s clear in the other.
 func (x Exchange) Beats(beats []uint64) {
 	if x.Group == 1 {
 		return
@@ -113,8 +112,8 @@ func (x Exchange) clearLanes(s int) uint64 {
 	return mask
 }
 
-// Chip returns where element i of a burst lies after the exchange: the chip, and the bit within that chip's share of the
-// burst, beat by beat, low bit first.
+// Chip returns the position of element i of a burst after the exchange: the chip, and the bit within that chip's share of the burst, beat
+// by beat, low bit first.
 func (x Exchange) Chip(i int) (chip, bit int) {
 	chips := x.Lanes / x.DeviceWidth
 	if x.elementBits < x.DeviceWidth {
@@ -125,7 +124,7 @@ func (x Exchange) Chip(i int) (chip, bit int) {
 	return j*x.Group%chips + j*x.Group/chips, group * x.elementBits
 }
 
-// Element is the inverse of chip for a bit at which an element begins.
+// Element is the inverse of Chip for the first bit of an element.
 func (x Exchange) Element(chip, bit int) int {
 	chips := x.Lanes / x.DeviceWidth
 	if x.elementBits < x.DeviceWidth {
@@ -135,9 +134,9 @@ func (x Exchange) Element(chip, bit int) int {
 	return bit/x.elementBits*chips + chip%x.Group*(chips/x.Group) + chip/x.Group
 }
 
-// CPUTranspositionClocks returns the clocks of one channel's bus that CPU transposition of n bursts costs beyond storing
-// them: each is read again and written again, a row of bursts at a time, with the bus turned around in between. Rows are
-// taken to be open and the CPU's own work to be hidden. Storing the bursts alone takes n·BL/2.
+// CPUTranspositionClocks returns the clocks of one channel's bus that transposition of n bursts by the CPU costs beyond storing them. Each
+// burst is read and written once more, a row of bursts at a time, with a bus turnaround in between. Rows are assumed open, and the CPU's
+// own work hidden. Storing the bursts alone takes n·BL/2.
 func CPUTranspositionClocks(d *dram.Spec, n int64) int64 {
 	if n == 0 {
 		return 0

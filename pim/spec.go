@@ -9,32 +9,31 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// Values of Spec's choices.
+// Values of the choices in Spec.
 const (
-	// Activation: one ACT a bank at tRRD and tFAW, or all banks at once, which no DDR4 device allows.
+	// Activation: one ACT for each bank within tRRD and tFAW, or all banks at once, which no DDR4 device allows.
 	Staggered    = "staggered"
 	Simultaneous = "simultaneous"
 
-	// ProcessingUnit: multipliers beside each bank (L3), or one unit a rank
-	// that reads at the speed of the rank's data bus (Hermes).
+	// ProcessingUnit: multipliers at each bank (L3), or one unit for each rank that reads at the rate of the rank's data bus (Hermes).
 	BankUnits     = "bank"
 	RankLevelUnit = "rank"
 
-	// BeyondBuffer: what happens to contexts whose scores exceed the score buffer.
+	// BeyondBuffer: how to handle contexts whose scores exceed the score buffer.
 	Refetch = "refetch" // score the keys beyond it a second time, with maximum and sum known (L3, section 4.4)
-	Segment = "segment" // online softmax a segment, partial outputs merged in the buffer unit
+	Segment = "segment" // online softmax by segments; the buffer unit merges partial outputs
 
-	// Scales: where a rank finds scale and zero of narrow keys and values.
-	ScalesInRows   = "rows"   // with them, to be read over the rank's bus
-	ScalesInBuffer = "buffer" // in memory of the buffer unit, 8 B for each token and KV head that the rank holds
+	// Scales: where a rank keeps scale and zero of narrow keys and values.
+	ScalesInRows   = "rows"   // in the same rows, read over the rank's bus
+	ScalesInBuffer = "buffer" // in memory of the buffer unit, 8 B for each token and KV head of the rank
 
 	// TransferBoundary: where a transfer into the rank may interrupt a head.
 	BoundaryHead  = "head"
 	BoundaryRow   = "row"
 	BoundaryChunk = "chunk"
 
-	// Relayout: elements exchanged in flight by the buffer unit (L3, section 4.1), or
-	// transposed by the CPU, which reads and writes the data again.
+	// Relayout: the buffer unit exchanges elements in flight (L3, section 4.1), or the CPU transposes them, which reads and writes the data
+	// again.
 	InFlight         = "in-flight"
 	CPUTransposition = "cpu"
 )
@@ -52,50 +51,50 @@ type Spec struct {
 
 	// MACLatency is the time from a MACA to its result in the result buffer.
 	MACLatency int `toml:"mac_latency"`
-	// SoftmaxLatency is the time from the last beat of a chunk's partial sums to its first weight ready for broadcast: sum
-	// over the chips, scaling, exponential, running sum, normalisation.
+	// SoftmaxLatency is the time from the last beat of a chunk's partial sums to its first weight being ready for broadcast: sum over the
+	// chips, scaling, exponential, running sum, normalisation.
 	SoftmaxLatency int `toml:"softmax_latency"`
-	// MACsPerRead is the number of multiplier sets of a bank PU: query heads of a group that one MACA serves.
+	// MACsPerRead is the number of multiplier sets of a bank PU, which is the number of a group's query heads that one MACA serves.
 	MACsPerRead int `toml:"macs_per_read"`
-	// Multipliers is the number in a set. Each takes one element of a chip's share of a read, and then the next one, while
-	// further reads wait. A rank-level unit has that many for each chip. 0 has one for each element of model.element_bits: four
-	// on x8 chips, as L3 has. As many read narrower keys and values no faster: 8 bits at the full rate need eight.
+	// Multipliers is the number of multipliers in a set. Each takes one element of a chip's share of a read, then the next, while further
+	// reads wait. A rank-level unit has that many for each chip. 0 has one for each element of model.element_bits: four on x8 chips, as in
+	// L3. With that number, narrower keys and values are read no faster: 8 bits at the full rate need eight.
 	Multipliers int `toml:"multipliers"`
-	// Scales is where scales of tokens are (model.kv_scales): "rows" reads them over the rank's bus when a row opens, and
-	// leaves the row a few tokens less; "buffer" has memory for those of all tokens on the rank, which no buffer chip
-	// has room for: a bound.
+	// Scales is the location of tokens' scales (model.kv_scales). "rows" reads them over the rank's bus when a row opens, and leaves room
+	// for a few tokens less in a row. "buffer" keeps those of all the rank's tokens in the buffer chip; no real chip has that much memory,
+	// so it is a bound.
 	Scales string `toml:"scales"`
-	// ScoreBuffer is the buffer unit's memory for scores, shared by the query heads
-	// of a group (L3, section 4.4: 256 KB hold 128K tokens in FP16).
+	// ScoreBuffer is the buffer unit's memory for scores, shared by the query heads of a group (L3, section 4.4: 256 KB hold 128K tokens in
+	// FP16).
 	ScoreBuffer  units.Bytes `toml:"score_buffer"`
 	BeyondBuffer string      `toml:"beyond_buffer"` // "refetch" or "segment"
 
-	// PostponedRefreshes is the number of REFs that the refresh manager may
-	// owe, where the standard allows as many: 8 in DDR4 (JESD79-4, section 4.26), 4 in DDR5.
+	// PostponedRefreshes is the number of REFs that the refresh manager may postpone, at most the standard's limit: 8 in DDR4 (JESD79-4,
+	// section 4.26), 4 in DDR5.
 	PostponedRefreshes int `toml:"postponed_refreshes"`
 
 	TransferBoundary string `toml:"transfer_boundary"` // "head", "row" or "chunk"
-	// MCBuffer is the size of the pieces that the memory controller collects of a transfer. It stops the receiving rank only
-	// while it writes one, at channel rate. 0 stops the rank for the whole transfer, at the pace of its source.
+	// MCBuffer is the size of the pieces in which the memory controller collects a transfer. It stops the receiving rank only while it
+	// writes a piece, at channel rate. 0 stops the rank for the whole transfer, at the rate of its source.
 	MCBuffer units.Bytes `toml:"mc_buffer"`
 
-	// The host's part of a head's attention (L3, section 4.3): it writes a descriptor for each head into the rank's control
-	// region and polls there until a group of heads is done. Descriptor is the bytes of the former, HostAccess the time of a
-	// round trip of the host's cores to the DIMMs. 0 charges nothing.
+	// The host's part of a head's attention (L3, section 4.3): it writes a descriptor for each head into the rank's control region and
+	// polls there until a group of heads is done. Descriptor is the size of a descriptor, HostAccess the time of a round trip from the
+	// host's cores to the DIMMs. 0 charges nothing.
 	Descriptor units.Bytes    `toml:"descriptor"`
 	HostAccess units.Duration `toml:"host_access"`
 
-	// PowerLimit is the watts that a DIMM may draw while all its ranks attend, energy.ranks_per_dimm on each of its channels,
-	// each with an equal share. Where commands at the pace of their timing draw more, by the constants of [energy] at the middle of
-	// their bands, the ranks wait in front of activations such that a head draws the limit in the mean. 0 is no limit;
-	// tables mark a DIMM that draws more than energy.dimm_limit, which its slot supplies, with ‡.
+	// PowerLimit is the limit on a DIMM's power, in watts, while all its ranks compute attention: energy.ranks_per_dimm on each of its
+	// channels, each with an equal share. If commands at full speed would draw more, by the constants of [energy] at the middle of their
+	// bands, the ranks delay activations so that a head's mean power is at the limit. 0 is no limit; tables then mark a DIMM with ‡ if it
+	// draws more than its slot supplies (energy.dimm_limit).
 	PowerLimit float64 `toml:"power_limit"`
 
-	// Periodic lets KernelTable skip the repetitions of a run. The clocks are the same; turn it off to see that.
+	// Periodic lets KernelTable skip repetitions of a run. The clocks are the same, which a run without it shows.
 	Periodic bool `toml:"periodic"`
 }
 
-// Default returns the DIMM-PIM of L3 with the legal activation.
+// Default returns L3's DIMM-PIM with the activation that devices allow.
 func Default() *Spec {
 	return &Spec{
 		ProcessingUnit: BankUnits, Activation: Staggered, Relayout: InFlight,
@@ -134,20 +133,19 @@ func (s *Spec) UnitBytes(d *dram.Spec) units.Bytes {
 	return 2 * units.Bytes(d.Banks()) * d.RowBytes()
 }
 
-// MultiplierPasses returns how often the multipliers of a set work for one read.
+// MultiplierPasses returns the number of passes of a multiplier set for one read.
 func (s *Spec) MultiplierPasses(d *dram.Spec, shape HeadShape) int {
 	n, multipliers := d.BurstBytes()*8/d.Chips()/shape.StoredBits(), s.SetMultipliers(d, shape)
 	return (n + multipliers - 1) / multipliers
 }
 
-// SetMultipliers returns the multipliers of a set.
+// SetMultipliers returns the number of multipliers in a set.
 func (s *Spec) SetMultipliers(d *dram.Spec, shape HeadShape) int {
 	return max(1, cmp.Or(s.Multipliers, d.BurstBytes()*8/d.Chips()/shape.ElementBits))
 }
 
-// SegmentTokens returns the tokens whose scores the score buffer holds for all
-// query heads of shape, cut down to whole rows, or to the largest half, third, quarter
-// and so on of a row, in whole chunks, where it does not hold one: segments then repeat with the rows.
+// SegmentTokens returns the number of tokens whose scores fit the score buffer for all query heads of shape, rounded down to whole rows. If
+// not even one row fits, it is the largest half, third, quarter and so on of a row, in whole chunks, so that segments repeat with the rows.
 func (s *Spec) SegmentTokens(d *dram.Spec, shape HeadShape) (int, error) {
 	g, err := NewGeometry(d, shape)
 	if err != nil {
@@ -199,7 +197,7 @@ const (
 	FP32 Format = "fp32"
 )
 
-// Bytes returns the width of a number.
+// Bytes returns the width of a number in bytes.
 func (f Format) Bytes() int {
 	if f == FP32 {
 		return 4
@@ -207,11 +205,10 @@ func (f Format) Bytes() int {
 	return 2
 }
 
-// Precision is the number format of each stage after storage. Widths enter timing: partial sums and accumulators are read
-// out, and weights broadcast, over the rank's data bus; scores fill the score buffer.
+// Precision is the number format of each stage of attention. Widths affect timing: partial sums and accumulators are read out, and weights
+// broadcast, over the rank's data bus; scores fill the score buffer.
 type Precision struct {
-	// Preset fills the stages that are left empty: "paper" (L3, section 4.4: FP16
-	// units with an FP32 softmax sum) or "fp32" (every stage in FP32).
+	// Preset fills the stages left empty: "paper" (L3, section 4.4: FP16 units with an FP32 softmax sum) or "fp32" (every stage in FP32).
 	Preset string `toml:"preset"`
 
 	Multiply   Format `toml:"multiply"`    // products in the bank PUs
@@ -231,7 +228,7 @@ var precisionPresets = map[string]Precision{
 		Weights: FP32, Context: FP32, Output: FP32},
 }
 
-// precisionStage is the format of one stage under its key.
+// precisionStage is the format of one stage, with its key.
 type precisionStage struct {
 	Key    string
 	Format *Format
@@ -245,7 +242,7 @@ func (p *Precision) Stages() []precisionStage {
 	}
 }
 
-// Resolve returns p with each empty stage taken from its preset.
+// Resolve returns p with empty stages filled from its preset.
 func (p Precision) Resolve() Precision {
 	preset := precisionPresets[p.Preset]
 	base := preset.Stages()

@@ -6,15 +6,15 @@ type burst struct {
 	record     Record
 }
 
-// bus is the command buses of a channel, or of a rank with its own, and the data buses beside them.
+// bus is the command buses of a channel, or the bus of a rank with its own, and the corresponding data buses.
 type bus struct {
-	last   []Record   // the latest on each command bus
-	halves [][]Record // whose second halves have had no step yet, oldest first
+	last   []Record   // the latest command on each command bus
+	halves [][]Record // commands whose second half has not issued, oldest first
 	bursts [16]burst
-	next   int // entry of bursts, a ring: reads and writes overtake each other by CL - CWL at most
+	next   int // next entry of the ring bursts; reads and writes overtake each other by at most CL - CWL
 }
 
-// newBus returns a bus on which no burst has been.
+// newBus returns a bus without any burst so far.
 func newBus() bus {
 	var b bus
 	for i := range b.bursts {
@@ -23,9 +23,8 @@ func newBus() bus {
 	return b
 }
 
-// checkBuses: one command at a time on a command bus, each on an edge that it may begin on, and
-// no two bursts at once on the data bus of a pseudo-channel. It returns the command of a burst
-// that meets that of r, nil where none does.
+// checkBuses checks three rules: one command at a time on a command bus, each on an edge at which it may begin, and one burst at a time on
+// the data bus of a pseudo-channel. It returns the command of a burst that overlaps r's, or nil.
 func (c *Checker) checkBuses(r Record) *Record {
 	b := &c.buses[0]
 	if c.privateBuses {
@@ -55,7 +54,7 @@ func (c *Checker) checkBuses(r Record) *Record {
 	for i := range b.bursts {
 		o := &b.bursts[i]
 		if n.start < o.end && o.start < n.end && int(o.record.Address.Rank)/c.ranksEach == int(r.Address.Rank)/c.ranksEach {
-			// The distance at which the new burst would follow the old one.
+			// The smallest distance at which the new burst does not overlap the old one.
 			required := o.end - n.start + r.Clock - o.record.Clock
 			met = &Record{}
 			*met = o.record
@@ -68,8 +67,8 @@ func (c *Checker) checkBuses(r Record) *Record {
 	return met
 }
 
-// checkHalves: the second half of each command before r has had a step that no command took, in
-// time. Halves take the first steps that they find, oldest first, which serves all if anything does.
+// checkHalves checks that the second half of each command before r had a free step in time. Halves take the first free steps, oldest first;
+// if any order works, this one does.
 func (c *Checker) checkHalves(b *bus, index int, r Record) {
 	halves, last := b.halves[index], b.last[index]
 	idle := last.Clock + int64(c.standard.Action(last.Command).Steps)

@@ -14,33 +14,32 @@ import (
 // Violation is a broken rule of a command log.
 type Violation struct {
 	Rule    string `json:"rule"`
-	Allowed bool   `json:"allowed"` // the rule is waived, as far as who reads the log says so
-	// First is the earlier command that the rule relates Second to; its clock is
-	// -1 if the rule concerns Second alone.
+	Allowed bool   `json:"allowed"` // the rule is waived by the log's reader
+	// First is the earlier command to which the rule relates Second; its clock is -1 if the rule is about Second alone.
 	First    Record `json:"first"`
 	Second   Record `json:"second"`
-	Required int64  `json:"required_clocks"` // steps from First to Second; 0 for a rule of state
+	Required int64  `json:"required_clocks"` // steps from First to Second; 0 for rules of state
 	Actual   int64  `json:"actual_clocks"`
 	Detail   string `json:"detail"`
 }
 
-// The rules that are no timing of the standard's tables.
+// Rules that are not timing rules of the standards' tables.
 const (
 	ruleCommand    = "command"            // the standard has no such command
-	ruleAddress    = "address"            // a part of the address lies outside the device
-	ruleState      = "bank state"         // the command does not suit the bank: RD without open row, ACT with one, REF with any
-	ruleRow        = "row"                // a column access names another row than the open one
-	rulePower      = "power state"        // a command in power-down or self-refresh, or an exit from neither
+	ruleAddress    = "address"            // a part of the address is outside the device
+	ruleState      = "bank state"         // the command does not match the bank's state: RD without an open row, ACT with one, REF with any
+	ruleRow        = "row"                // a column access names a row other than the open one
+	rulePower      = "power state"        // a command in power-down or self-refresh, or an exit outside both
 	ruleCommandBus = "command bus"        // two commands at once, or one on the wrong edge
-	ruleBurst      = "burst"              // two bursts meet on the data bus
+	ruleBurst      = "burst"              // two bursts overlap on the data bus
 	ruleDataClock  = "data clock"         // an access while the data clock does not run
-	ruleManagement = "refresh management" // more activations of a bank than the device takes without RFM
+	ruleManagement = "refresh management" // more activations of a bank than the device allows without RFM
 	ruleDebt       = "refresh debt"
 	rulePullIn     = "refresh pull-in"
 )
 
-// RuleNames returns the names of all rules that the checker knows of standards, all that ship
-// where none is given, as its violations and a log's waivers name them.
+// RuleNames returns the names of all rules that the checker knows for standards (if none is given, for all shipped ones), as used in
+// violations and in a log's waivers.
 func RuleNames(standards ...*dram.Standard) []string {
 	if len(standards) == 0 {
 		standards = dram.Standards()
@@ -58,10 +57,9 @@ func RuleNames(standards ...*dram.Standard) []string {
 	return names
 }
 
-// Checker reads the commands of one channel in order and finds every broken
-// rule. It shares nothing but the part's tables with State and controllers: every command
-// is compared with the latest ones of each kind in its bank, its bank group, its rank and
-// beyond, over whose histories the rows of the standard are looked up.
+// Checker reads the commands of one channel in order and finds every broken rule. It shares only the part's tables with State and
+// controllers. It keeps the latest commands of each kind by bank, bank group, rank and beyond, and applies the rows of the standard to
+// these histories.
 type Checker struct {
 	spec         *dram.Spec
 	standard     *dram.Standard
@@ -75,16 +73,15 @@ type Checker struct {
 	privateBuses bool
 	managed      [2]int // Spec.Managed
 	found        []Violation
-	nextDebt     int64 // first step at which some rank may owe too many refreshes
+	nextDebt     int64 // first step at which a rank may exceed its refresh debt
 }
 
-const never = math.MinInt64 / 2 // a clock so early that no rule reaches from it
+const never = math.MinInt64 / 2 // a clock so early that no rule extends beyond it
 
-// history is the latest record of each command. The clock of a command that has not
-// issued is never.
+// history is the latest record of each command; its clock is never if the command has not issued.
 type history [dram.Commands]Record
 
-// newHistory returns a history in which no command has issued.
+// newHistory returns an empty history.
 func newHistory() history {
 	var h history
 	for i := range h {
@@ -118,14 +115,13 @@ func NewChecker(spec *dram.Spec, ranks int, privateBuses bool) *Checker {
 	return c
 }
 
-const maxViolations = 1_000_000 // bounds what Log holds in memory
+const maxViolations = 1_000_000 // bounds the violations that Log keeps in memory
 
-// ErrManyViolations says that a log was not read to its end.
+// ErrManyViolations means that a log was not read to its end.
 var ErrManyViolations = fmt.Errorf("more than %d violations, the rest of the log is not checked", maxViolations)
 
-// Log reads a whole log and returns its violations in order. The log's own
-// declarations go before spec and ranks. The error is that of the log's text, or
-// ErrManyViolations beyond a million of them.
+// Log reads a whole log and returns its violations in order. The log's own declarations override spec and ranks. The error is that of the
+// log's text, or ErrManyViolations after a million violations.
 func Log(l *LogReader, spec *dram.Spec, ranks int) ([]Violation, error) {
 	switch {
 	case l == nil || l.reader == nil:
@@ -140,7 +136,7 @@ func Log(l *LogReader, spec *dram.Spec, ranks int) ([]Violation, error) {
 	return checkLog(l, spec, ranks, maxViolations)
 }
 
-// checkLog is Log that stops beyond most violations.
+// checkLog is Log with a bound on the number of violations.
 func checkLog(l *LogReader, spec *dram.Spec, ranks, most int) ([]Violation, error) {
 	if l.Header.Spec != nil {
 		spec = l.Header.Spec
@@ -164,8 +160,7 @@ func checkLog(l *LogReader, spec *dram.Spec, ranks, most int) ([]Violation, erro
 	}
 }
 
-// KnownRules returns an input error for the first of names that is no rule of standards, all
-// that ship where none is given.
+// KnownRules returns an input error for the first of names that is not a rule of standards; if none is given, of the shipped ones.
 func KnownRules(key string, names []string, standards ...*dram.Standard) error {
 	known := RuleNames(standards...)
 	for _, n := range names {
@@ -176,7 +171,7 @@ func KnownRules(key string, names []string, standards ...*dram.Standard) error {
 	return nil
 }
 
-// Violations returns what has been found so far.
+// Violations returns the violations found so far.
 func (c *Checker) Violations() []Violation { return c.found }
 
 // report appends a violation without an earlier command.
@@ -184,7 +179,7 @@ func (c *Checker) report(rule string, r Record, detail string) {
 	c.found = append(c.found, Violation{Rule: rule, First: Record{Clock: -1}, Second: r, Detail: detail})
 }
 
-// Check takes the next command; clocks must not go backwards.
+// Check checks the next command; clocks must not go backwards.
 func (c *Checker) Check(r Record) {
 	if int(r.Command) >= dram.Commands || !c.standard.Action(r.Command).Known {
 		c.report(ruleCommand, r, "not a command of "+c.standard.Name)
@@ -205,8 +200,7 @@ func (c *Checker) Check(r Record) {
 	c.remember(rank, r)
 }
 
-// inRange reports whether the parts of the address that the command uses lie
-// within the device. Row and column may be absent.
+// inRange reports whether the parts of the address that the command uses are within the device. Row and column may be absent.
 func (c *Checker) inRange(r Record) bool {
 	a, s := r.Address, c.spec
 	within := func(v int32, n int) bool { return v >= 0 && int(v) < n }
@@ -220,7 +214,7 @@ func (c *Checker) inRange(r Record) bool {
 	return action.Span >= dram.WholeRank || within(a.Bank, s.BanksPerGroup) && (action.Span >= dram.SameBanks || within(a.BankGroup, s.BankGroups))
 }
 
-// banks are those that r concerns of its rank, or of each of its ranks.
+// banks returns the banks on which r acts in its rank, or in each of its ranks.
 func (c *Checker) banks(r Record) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		bank, stride, end := c.spec.Spanned(r.Command, r.Address)

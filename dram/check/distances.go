@@ -4,10 +4,9 @@ import (
 	"github.com/l3sim/l3sim/dram"
 )
 
-// checkDistances compares r with the latest command of each kind at each level that the
-// standard has a rule for. Of an earlier kind only one rule is reported: at each level the
-// loosest that is broken, which says more, and of the levels the one that is broken most.
-// met is the command whose burst meets that of r, whose rank switch needs no word.
+// checkDistances compares r with the latest command of each kind at each level for which the standard has a rule. It reports one rule for
+// each earlier kind: at each level the loosest broken rule, since it is the most specific, and among levels the rule broken by the most
+// steps. met is the command whose burst overlaps r's, if any; then the rank switch is not reported in addition.
 func (c *Checker) checkDistances(r Record, met *Record) {
 	rows := c.rows[r.Command]
 	for from := range dram.Command(dram.Commands) {
@@ -40,8 +39,8 @@ func (c *Checker) checkDistances(r Record, met *Record) {
 	}
 }
 
-// overtakes reports whether the burst of r, of another rank, is over before that of first begins,
-// with the gap between them that a rule of that many steps leaves behind first's.
+// overtakes reports whether the burst of r, of another rank, ends before that of first begins, with the gap that a rule of steps requires
+// between them.
 func (c *Checker) overtakes(first, r Record, steps int64) bool {
 	data := func(c dram.Command) bool { return c.IsRead() || c.IsWrite() }
 	if !data(first.Command) || !data(r.Command) {
@@ -91,14 +90,13 @@ func (c *Checker) latest(r Record, cmd dram.Command, scope dram.Scope) Record {
 	return best
 }
 
-// windowHistory is the latest commands of one kind that a rule counts, by rank, by
-// pseudo-channel or in the whole channel.
+// windowHistory has the latest commands of one kind that a rule counts, by rank, by pseudo-channel or for the whole channel.
 type windowHistory struct {
 	dram.Constraint
 	rings map[int][]Record // the latest, oldest first
 }
 
-// place returns whose commands the rule counts with r.
+// place returns the index of the commands that the rule counts together with r.
 func (w *windowHistory) place(c *Checker, r Record) int {
 	switch w.Scope {
 	case dram.SameRank:
@@ -109,8 +107,8 @@ func (w *windowHistory) place(c *Checker, r Record) int {
 	return 0
 }
 
-// checkWindows: at most a number of commands in a span of time, such as four activations in tFAW. A
-// command that opens rows in all banks of a rank counts as one activation of each.
+// checkWindows checks rules that allow a number of commands in an interval, such as four activations in tFAW. A command that opens rows in
+// all banks of a rank counts as one activation of each.
 func (c *Checker) checkWindows(r Record) {
 	action := c.standard.Action(r.Command)
 	times := 1

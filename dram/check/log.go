@@ -15,15 +15,14 @@ import (
 	"github.com/l3sim/l3sim/input/schema"
 )
 
-// Record is one line of a command log: what issued when.
+// Record is one line of a command log: a command, its address and its clock.
 type Record struct {
 	Clock   int64
 	Command dram.Command
 	Address dram.Address
 }
 
-// MarshalJSON writes null for a record without a clock, such as a refresh that never came. Parts that the address lacks
-// are -1.
+// MarshalJSON writes null for a record without a clock, such as a missing refresh. Parts that the address lacks are -1.
 func (r Record) MarshalJSON() ([]byte, error) {
 	if r.Clock < 0 {
 		return []byte("null"), nil
@@ -45,21 +44,20 @@ func (r Record) MarshalJSON() ([]byte, error) {
 type LogHeader struct {
 	// Spec is nil in a log that does not name one.
 	Spec *dram.Spec
-	// Ranks is 0 in a log that does not say.
+	// Ranks is 0 in a log that does not give it.
 	Ranks int
-	// PrivateBuses says that each rank's commands and bursts move on the rank's
-	// own buses, as under the rank processing unit of a DIMM-PIM.
+	// PrivateBuses means that each rank's commands and bursts use the rank's own buses, as under the rank processing unit of a DIMM-PIM.
 	PrivateBuses bool
 	// Allow names waived rules. An ACTA breaks some rules by design.
 	Allow []string
 }
 
-// customSpec stands for a spec that is not a known part. The log then sets every field.
+// customSpec stands for a spec that is not a known part; the log then sets every field.
 const customSpec = "custom"
 
-const maxDeclaration = 200 // the longest declaration of a log in bytes, key and value
+const maxDeclaration = 200 // bytes of the longest declaration in a log, key and value
 
-// logColumns is the header of a log: a clock, a command, and its address with -1 for what it does not name.
+// logColumns is the header of a log: clock, command, and address, with -1 for absent parts.
 const logColumns = "clock,command,rank,bankgroup,bank,row,column"
 
 // LogWriter writes a command log. Records must come in the order of their
@@ -88,7 +86,7 @@ func NewLogWriter(w io.Writer, h LogHeader) *LogWriter {
 	return &LogWriter{w: b}
 }
 
-// writeSpec names the part and the fields that differ from it, and the timings of its standard's own.
+// writeSpec writes the part's name, the fields that differ from it, and the standard's own timings.
 func writeSpec(w io.Writer, s *dram.Spec) {
 	base, err := s.Rules().Part(s.Name)
 	if err != nil {
@@ -108,7 +106,7 @@ func writeSpec(w io.Writer, s *dram.Spec) {
 	}
 }
 
-// Write appends one record; parts of the address below 0 become -1.
+// Write appends one record; negative parts of the address become -1.
 func (l *LogWriter) Write(clock int64, cmd dram.Command, a dram.Address) {
 	b := strconv.AppendInt(l.line[:0], clock, 10)
 	b = append(b, ',')
@@ -118,14 +116,14 @@ func (l *LogWriter) Write(clock int64, cmd dram.Command, a dram.Address) {
 		b = strconv.AppendInt(b, int64(max(v, -1)), 10)
 	}
 	l.line = append(b, '\n')
-	l.w.Write(l.line) // bufio keeps the error for Flush
+	l.w.Write(l.line) // the writer keeps the error for Flush
 }
 
-// Flush writes the buffer, and returns the first error of all writes.
+// Flush writes the buffer, and returns the first error of any write.
 func (l *LogWriter) Flush() error { return l.w.Flush() }
 
-// LogReader reads a command log record by record: ours, or DRAMsim3's, whose
-// header is cycle,cmd,rank,bankgroup,bank,row,col; both plain or gzip.
+// LogReader reads a command log record by record, plain or gzip: ours, or DRAMsim3's, whose header is
+// cycle,cmd,rank,bankgroup,bank,row,col.
 type LogReader struct {
 	Header LogHeader
 	file   string
@@ -134,8 +132,8 @@ type LogReader struct {
 	count  int64
 }
 
-// NewLogReader reads the log's header from r; file names r in errors, which are
-// of type *input.Error. Parts that it names may be of own besides the standards that ship.
+// NewLogReader reads the log's header from r; file names r in errors, which are of type *input.Error. The log may name parts of the
+// standards in own, in addition to shipped ones.
 func NewLogReader(file string, r io.Reader, own ...*dram.Standard) (*LogReader, error) {
 	reader, err := lines.NewReader(file, r)
 	if err != nil {
@@ -170,7 +168,7 @@ func NewLogReader(file string, r io.Reader, own ...*dram.Standard) (*LogReader, 
 	}
 }
 
-// declare takes one declaration. Other text is a comment.
+// declare parses one declaration. Other text is a comment.
 func (h *LogHeader) declare(text string, own []*dram.Standard) error {
 	key, value, ok := strings.Cut(text, "=")
 	if !ok {
@@ -230,8 +228,7 @@ func (h *LogHeader) declare(text string, own []*dram.Standard) error {
 // Records returns the number of records read so far.
 func (l *LogReader) Records() int64 { return l.count }
 
-// Next returns the next record, io.EOF after the last one, or an
-// *input.Error.
+// Next returns the next record. The error is io.EOF after the last one, or an *input.Error.
 func (l *LogReader) Next() (Record, error) {
 	for {
 		text, err := l.reader.Next()

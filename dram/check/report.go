@@ -7,7 +7,7 @@ import (
 	"text/tabwriter"
 )
 
-const shownViolations = 50 // how many violations the table lists
+const shownViolations = 50 // number of violations in the table
 
 // Report is the JSON of dram
 type Report struct {
@@ -19,7 +19,7 @@ type Report struct {
 	Found    []Violation `json:"found"`
 }
 
-// NewReport returns the report of a log of so many commands. Violations of allowed rules are listed and are no failure.
+// NewReport returns the report of a log with the given number of commands. Violations of allowed rules are listed but do not fail.
 func NewReport(log string, commands int64, found []Violation, allowed []string) *Report {
 	r := &Report{Schema: "l3sim/dram_check/1", Log: log, Commands: commands, Found: append([]Violation{}, found...)}
 	for i := range r.Found {
@@ -32,7 +32,7 @@ func NewReport(log string, commands int64, found []Violation, allowed []string) 
 	return r
 }
 
-// WriteText writes counts by rule and a table of the first violations, those that fail before those that are allowed.
+// WriteText writes counts by rule and a table of the first violations: first those that fail, then allowed ones.
 func (r *Report) WriteText(w io.Writer) error {
 	if len(r.Found) > 0 {
 		if err := aligned(w, r.writeCounts); err != nil {
@@ -51,7 +51,7 @@ func (r *Report) WriteText(w io.Writer) error {
 	return err
 }
 
-// writeCounts counts the violations by rule: those of the standards that ship in their tables' order, then those of others.
+// writeCounts writes the number of violations of each rule. Rules of shipped standards come first, in the order of their tables.
 func (r *Report) writeCounts(w io.Writer) {
 	names, counts, notes := RuleNames(), map[string]int{}, map[string]string{}
 	for _, v := range r.Found {
@@ -112,7 +112,7 @@ func record(r Record) string {
 	return s
 }
 
-// aligned writes lines whose cells tabs divide in columns.
+// aligned writes tab-separated cells in aligned columns.
 func aligned(w io.Writer, lines func(io.Writer)) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	lines(t)

@@ -10,9 +10,9 @@ import (
 	"github.com/l3sim/l3sim/input/list"
 )
 
-const maxSequence = 200 // bounds the commands of a sequence: a figure has room for no more
+const maxSequence = 200 // bounds the commands of a sequence, which a figure shows
 
-// ParseSequence reads "COMMAND RANK[.BANKGROUP.BANK] [xN], ...", which a flag has.
+// ParseSequence reads "COMMAND RANK[.BANKGROUP.BANK] [xN], ...", the value of a flag.
 func ParseSequence(flag string, s *dram.Spec, ranks int, text string) ([]Record, error) {
 	var records []Record
 	bad := func(part, expected string) error {
@@ -47,7 +47,7 @@ func ParseSequence(flag string, s *dram.Spec, ranks int, text string) ([]Record,
 	return records, nil
 }
 
-// parsePlace reads the place that a command needs: a rank, a bank, or a bank of every group.
+// parsePlace reads the address that a command needs: a rank, a bank, or a bank of every group.
 func parsePlace(s *dram.Spec, ranks int, c dram.Command, text string) (dram.Address, error) {
 	a := dram.Address{BankGroup: -1, Bank: -1, Row: -1, Column: -1}
 	parts := strings.Split(text, ".")
@@ -76,8 +76,7 @@ func parsePlace(s *dram.Spec, ranks int, c dram.Command, text string) (dram.Addr
 	return a, nil
 }
 
-// TimeSequence issues the commands one after another and returns when each does, with those that
-// start a data clock.
+// TimeSequence issues the commands one after another and returns them with their steps, together with the commands that start a data clock.
 func TimeSequence(s *dram.Spec, ranks int, commands []Record) []Record {
 	var records []Record
 	q := dram.NewSequence(s, ranks)
@@ -91,7 +90,7 @@ func TimeSequence(s *dram.Spec, ranks int, commands []Record) []Record {
 	return records
 }
 
-// Place writes an address as ParseSequence reads it.
+// Place formats an address as ParseSequence reads it.
 func Place(a dram.Address) string {
 	switch {
 	case a.Bank < 0:

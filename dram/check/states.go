@@ -8,19 +8,19 @@ import (
 	"github.com/l3sim/l3sim/dram"
 )
 
-// rankHistory is the state of one rank that the rules need.
+// rankHistory is the state of one rank as the rules need it.
 type rankHistory struct {
 	rank       history
 	groups     []history
 	banks      []history
-	rows       []int32 // open row by bank, -1
+	rows       []int32 // open row by bank, or -1
 	refreshes  []int64 // by bank
-	activated  []int   // by bank, less what refreshes took off
+	activated  []int   // activations by bank, minus what refreshes subtract
 	indebted   bool
 	down       dram.Command // PDE or SRE while in power-down or self-refresh, else 0
-	since      int64        // step at which that began
-	refreshed  int64        // steps that the rank has refreshed itself
-	extra      int64        // self-refreshes that it has left: before the next there may be a REF more for each
+	since      int64        // step at which that state began
+	refreshed  int64        // steps spent in self-refresh
+	extra      int64        // exits from self-refresh; each allows one more REF before the next
 	clockUntil int64        // step until which the data clock runs
 }
 
@@ -36,7 +36,7 @@ func newRankHistory(spec *dram.Spec) rankHistory {
 	return r
 }
 
-// power follows the rank into power-down and self-refresh and out again.
+// power tracks the rank's power-down and self-refresh.
 func (k *rankHistory) power(r Record) {
 	switch r.Command {
 	case dram.PDE, dram.SRE:
@@ -52,7 +52,7 @@ func (k *rankHistory) power(r Record) {
 	}
 }
 
-// checkPower: in power-down and self-refresh only the exit may come, and only there.
+// checkPower checks that in power-down and self-refresh only the exit issues, and that exits issue only there.
 func (c *Checker) checkPower(rank *rankHistory, r Record) {
 	left := map[dram.Command]dram.Command{dram.PDX: dram.PDE, dram.SRX: dram.SRE}[r.Command]
 	switch {
@@ -75,8 +75,7 @@ func (c *Checker) spannedRanks(r Record) []rankHistory {
 	return c.ranks[rank : rank+1]
 }
 
-// checkState: the command must suit the banks that it concerns. The first that it does not suit
-// is reported.
+// checkState checks that the command matches the state of its banks, and reports the first bank with a mismatch.
 func (c *Checker) checkState(r Record) {
 	ranks := c.spannedRanks(r)
 	for i := range ranks {
@@ -110,7 +109,7 @@ func (c *Checker) checkRankState(rank *rankHistory, r Record) bool {
 	return false
 }
 
-// opener returns the command that opened the bank's row.
+// opener returns the command that opened a bank's row.
 func (c *Checker) opener(rank *rankHistory, bank int) Record {
 	latest := Record{Clock: never}
 	for _, cmd := range c.standard.Commands() {
@@ -125,7 +124,7 @@ func (c *Checker) opener(rank *rankHistory, bank int) Record {
 	return latest
 }
 
-// debtLimit returns the step from which on the rank owes too many refreshes.
+// debtLimit returns the step from which the rank owes more refreshes than allowed.
 func (k *rankHistory) debtLimit(s *dram.Standard, spec *dram.Spec) int64 {
 	if k.down == dram.SRE {
 		return math.MaxInt64
@@ -133,8 +132,8 @@ func (k *rankHistory) debtLimit(s *dram.Standard, spec *dram.Spec) int64 {
 	return (slices.Min(k.refreshes)+int64(s.Postpone)+1)*spec.BusSteps(spec.TREFI) + k.refreshed
 }
 
-// checkDebt finds ranks whose postponed refreshes exceed what the standard allows, counted
-// from clock 0 bank by bank: a rank owes what the bank owes that was refreshed least.
+// checkDebt finds ranks whose postponed refreshes exceed the standard's limit, counted from clock 0 for each bank. A rank owes as much as
+// its least refreshed bank.
 func (c *Checker) checkDebt(r Record) {
 	if r.Clock < c.nextDebt {
 		return
@@ -155,7 +154,7 @@ func (c *Checker) checkDebt(r Record) {
 	}
 }
 
-// countRefresh counts a refresh for its banks. No bank may be too far ahead.
+// countRefresh counts a refresh for its banks. No bank may pull in too many.
 func (c *Checker) countRefresh(ranks []rankHistory, r Record) {
 	for i := range ranks {
 		k := &ranks[i]
@@ -178,16 +177,16 @@ func (c *Checker) countRefresh(ranks []rankHistory, r Record) {
 	}
 }
 
-// awaitDebt sets when the rank is looked at next after a refresh. A rank that has caught up
-// can come into debt again, which is another violation.
+// awaitDebt sets the step at which the rank is checked next after a refresh. A rank that has caught up and falls behind again is another
+// violation.
 func (c *Checker) awaitDebt(k *rankHistory, clock int64) {
 	limit := k.debtLimit(c.standard, c.spec)
 	k.indebted = k.indebted && clock >= limit
 	c.nextDebt = min(c.nextDebt, limit)
 }
 
-// checkManagement counts the activations of banks that the device wants refreshed before it takes
-// more. RFM, like a refresh, needs its banks closed and leaves them so; self-refresh takes all off.
+// checkManagement counts the activations of banks that need refresh management. An RFM, like a refresh, needs its banks closed and leaves
+// them closed; self-refresh clears the counts.
 func (c *Checker) checkManagement(r Record) {
 	most, less := c.managed[0], c.managed[1]
 	if most == 0 {

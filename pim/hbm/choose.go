@@ -8,22 +8,21 @@ type choice struct {
 	index   int // of the queue's entry
 	command dram.Command
 	address dram.Address
-	at      int64 // step from which it may issue
-	soonest int64 // first step after this one at which some entry's command may
+	at      int64 // first step at which it may issue
+	soonest int64 // first later step at which a command of some entry may issue
 }
 
-// choose returns the first entry of the queue whose command may issue, or else the first entry. Behind the first
-// barrier only rows are opened and closed. An entry waits if another entry's row is open in its bank, unless it is the first entry or a read of that row.
-// Commands to several banks name the first of them.
-// With own, the column bus must be free. The second command of a clock is a row command, so that the column bus does not matter
-// to it.
+// choose returns the first entry of the queue whose command may issue, or else the first entry. Behind the first barrier, only commands
+// that open and close rows may issue. An entry waits while another entry's row is open in its bank, unless it is the first entry or a read
+// of that row. Commands to several banks name the first of them. With own, the column bus must be free. Without it, choose picks the second
+// command of a clock, a row command, which does not use the column bus.
 func (m *machine) choose(l *lane, own bool) choice {
 	if len(l.queue) > 0 && l.queue[0].barrier {
 		l.queue = append(l.queue[:0], l.queue[1:]...)
 	}
 	best := choice{soonest: never}
 	behind := false
-	var seen [2]uint32 // banks named by reads so far that need a row, and that have theirs: others of a bank fare alike
+	var seen [2]uint32 // banks named by reads so far: those that need their row, and those that have it open; later reads of the same bank need the same
 	for i := range l.queue {
 		in := &l.queue[i]
 		behind = behind || in.barrier
@@ -74,10 +73,10 @@ func (m *machine) choose(l *lane, own bool) choice {
 	return best
 }
 
-// named returns the number in its pseudo-channel of the bank that an instruction names.
+// named returns the index, in its pseudo-channel, of the bank that an instruction names.
 func (in *instruction) named() int { return (int(in.rank)*groups+int(in.group))*banks + int(in.bank) }
 
-// hits returns a bit for each bank that some read names which has its row open.
+// hits returns the banks, as bits, whose open row some read names.
 func (m *machine) hits(l *lane) (bits uint32) {
 	for i := range l.queue {
 		in := &l.queue[i]
@@ -107,7 +106,7 @@ func (m *machine) set(l *lane, in *instruction) *set {
 	return &l.sets[in.named()]
 }
 
-// need returns the command that an entry needs next, and whether it is the entry's own.
+// need returns the command that an entry needs next, and whether it is the entry's own command.
 func (m *machine) need(l *lane, in *instruction) (dram.Command, dram.Address, bool) {
 	a := dram.Address{Rank: l.rank + int32(in.rank), BankGroup: int32(in.group), Bank: int32(in.bank), Row: -1, Column: -1}
 	if in.command != m.mac {
@@ -138,7 +137,7 @@ func (m *machine) need(l *lane, in *instruction) (dram.Command, dram.Address, bo
 	return m.open, a, false
 }
 
-// bank returns the i-th bank of the set that a read is of: bank groups first, then stacks.
+// bank returns the i-th bank of a read's set: bank groups first, then stacks.
 func (m *machine) bank(l *lane, in *instruction, i int) dram.Address {
 	return dram.Address{Rank: l.rank + int32(i/groups%ranks), BankGroup: int32(i % groups), Bank: int32(in.bank) + int32(i/(groups*ranks)), Row: -1, Column: -1}
 }

@@ -8,37 +8,37 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// Run is what the attention of a load took.
+// Run is the result of simulating the attention of a load.
 type Run struct {
-	Clocks   int64 // of CK, from the first command to the last one, both counted
+	Clocks   int64 // of CK, from the first to the last command, inclusive
 	Commands [dram.Commands]int64
 }
 
-const window = 33 // the entries of a lane's queue (AttAcc's 32 and one)
+const window = 33 // entries of a lane's queue (AttAcc's 32 and one)
 
-// lane is one stream of commands: a pseudo-channel, or both where each command acts on both.
+// lane is one stream of commands: a pseudo-channel, or both if each command acts on both.
 type lane struct {
-	rank    int32 // first of its ranks in the state
+	rank    int32 // its first rank in the state
 	program []instruction
-	next    int // of the program, not yet in the queue
+	next    int // next instruction of the program to enter the queue
 	queue   []instruction
-	sets    []set // of banks, which open and close together
-	open    int   // sets that PREA would close
+	sets    []set // sets of banks that open and close together
+	open    int   // number of sets that a PREA would close
 	due     int64 // step of the next refresh
-	refresh int   // REFs to issue
+	refresh int   // REFs left to issue
 	issued  int64
 }
 
-// set is banks that read together.
+// set is a set of banks that read together.
 type set struct {
-	row     int32 // that is open or being opened
-	opened  int   // banks that have it open; 1 where one command opens them all
-	closing bool  // bank by bank
+	row     int32 // the row that is open or opening
+	opened  int   // number of banks with it open; 1 if one command opens them all
+	closing bool  // closing, bank by bank
 }
 
-// machine issues programs on one channel. Its scheduler is AttAcc's: each lane has a queue that is filled in order; each clock the
-// first entry goes whose command may issue, and beside it one of the other bus, if it then is the first that may. Steps are the standard's,
-// counted from one clock on, as AttAcc counts.
+// machine issues programs on one channel. Its scheduler is AttAcc's: each lane has a queue that is filled in order. In each clock, the
+// first entry whose command may issue does, and possibly a second one on the other bus, if it is then the first that may. Steps are the
+// standard's, counted from 1 on, as AttAcc does.
 type machine struct {
 	spec  Spec
 	part  *dram.Spec
@@ -46,8 +46,8 @@ type machine struct {
 	buses dram.CommandBuses
 	lanes []lane
 	layout
-	late    [ranks * groups * banks]int64 // PREs by AttAcc's rules, see send
-	each    int                           // banks of a set that are opened one by one; 1 where one command does it
+	late    [ranks * groups * banks]int64 // PREs under AttAcc's rules, see send
+	each    int                           // number of banks in a set that open one by one; 1 if one command opens all
 	now     int64
 	run     Run
 	observe func(step int64, cmd dram.Command, a dram.Address)
@@ -55,8 +55,8 @@ type machine struct {
 
 const never = math.MaxInt64 // later than any step
 
-// Measure issues the load command by command. Observe, which may be nil, sees the commands in the order of their steps (clocks by AttAcc's rules,
-// halves of one by JEDEC's).
+// Measure issues the load command by command. observe, which may be nil, is called for the commands in the order of their steps (clocks
+// under AttAcc's rules, half clocks under JEDEC's).
 func Measure(spec Spec, load Load, observe func(step int64, cmd dram.Command, a dram.Address)) (Run, error) {
 	part, err := spec.Part()
 	if err != nil {
@@ -93,7 +93,7 @@ func (l Load) check(level Level) error {
 	return nil
 }
 
-// newMachine returns a machine for one channel. Under JEDEC's rules the banks of a set are activated one by one.
+// newMachine returns a machine for one channel. Under JEDEC's rules, the banks of a set are activated one by one.
 func newMachine(spec Spec, part *dram.Spec, observe func(int64, dram.Command, dram.Address)) *machine {
 	m := &machine{spec: spec, part: part, layout: layouts[spec.Level], each: 1, observe: observe}
 	if spec.Rules == JEDEC {
@@ -130,7 +130,7 @@ func (m *machine) measure(program []instruction) Run {
 	}
 }
 
-// leader returns the lane that has issued the fewest commands: it goes first.
+// leader returns the lane that has issued the fewest commands and therefore goes first.
 func (m *machine) leader() int {
 	first := 0
 	for i := range m.lanes {
@@ -141,7 +141,7 @@ func (m *machine) leader() int {
 	return first
 }
 
-// step lets a lane issue at the current step. It returns the next step at which it might, if nothing else happens before.
+// step lets a lane issue at the current step. It returns the next step at which it may, unless another event comes first.
 func (m *machine) step(l *lane) int64 {
 	for len(l.queue) < window && l.next < len(l.program) {
 		l.queue = append(l.queue, l.program[l.next])
@@ -177,12 +177,12 @@ func (m *machine) step(l *lane) int64 {
 	return m.now + 1
 }
 
-// alone reports whether no other command goes in the same clock: AttAcc's simulator knows no bus of PREsb and PRE.
+// alone reports whether a command excludes others in the same clock: AttAcc's simulator has no bus for PREsb and PRE.
 func (m *machine) alone(c dram.Command) bool {
 	return m.spec.Rules == AttAcc && (c == dram.PREsb || c == dram.PRE)
 }
 
-// still reports whether no row of the lane is being opened or closed: a refresh waits for that.
+// still reports whether no row of the lane is opening or closing: a refresh waits for that.
 func (m *machine) still(l *lane) bool {
 	for i := range l.sets {
 		if l.sets[i].opened%m.each != 0 {
@@ -206,8 +206,8 @@ func (m *machine) issue(l *lane, c choice) {
 	}
 }
 
-// turn notes that a command opens banks of a set, or closes some. AttAcc's simulator has PREsb close one of its 16 banks, so that a
-// refresh needs PREA all the same.
+// turn records that a command opens or closes banks of a set. AttAcc's simulator lets PREsb close only one of its 16 banks, so a refresh
+// still needs PREA.
 func (m *machine) turn(l *lane, s *set, cmd dram.Command, row int32) {
 	switch cmd {
 	case dram.PREA:
@@ -234,10 +234,10 @@ func (l *lane) closeAll() {
 }
 
 func (m *machine) send(l *lane, cmd dram.Command, a dram.Address) {
-	if cmd != dram.REF || len(m.lanes) > 1 || l.refresh%pseudoChannels != 0 { // REF of the second pseudo-channel delays the first one nothing
+	if cmd != dram.REF || len(m.lanes) > 1 || l.refresh%pseudoChannels != 0 { // the second pseudo-channel's REF does not delay the first one
 		m.state.Issue(cmd, a, m.now)
 	}
-	if cmd == dram.MAC { // AttAcc's simulator, which means the bank of the other pseudo-channel, lets PRE of this one wait
+	if cmd == dram.MAC { // AttAcc's simulator delays the other pseudo-channel's bank but not PRE in this one
 		m.late[(int(a.Rank)%ranks)*banks+int(a.Bank)] = m.now + m.part.BusSteps(m.part.TRTP)
 	}
 	m.buses.Take(cmd, m.now)
@@ -249,8 +249,8 @@ func (m *machine) send(l *lane, cmd dram.Command, a dram.Address) {
 	}
 }
 
-// payRefresh issues the next command of a due refresh, if it may issue now: the precharge of an open row, then REF. It returns the
-// step from which that may issue. Where one lane is both pseudo-channels each has a REF, one behind the other.
+// payRefresh issues the next command of a due refresh, if it may issue now: first the precharge of an open row, then REF. It returns the
+// first step at which the command may issue. If one lane covers both pseudo-channels, each gets its own REF, one after the other.
 func (m *machine) payRefresh(l *lane) int64 {
 	cmd, a := dram.REF, dram.Address{Rank: l.rank, BankGroup: -1, Bank: -1, Row: -1, Column: -1}
 	if l.open > 0 {

@@ -10,7 +10,7 @@ import (
 	"github.com/l3sim/l3sim/dram"
 )
 
-// Row is the attention of a context on the busiest channel, as pim hbm prints it.
+// Row is a row of pim hbm's output: the attention of one context length on the busiest channel.
 type Row struct {
 	Context  int              `json:"context"`
 	Heads    int              `json:"channel_heads"`
@@ -19,13 +19,13 @@ type Row struct {
 	Factor   float64          `json:"bandwidth_factor"`
 	Commands map[string]int64 `json:"commands"`
 	Energy   RowEnergy        `json:"energy"`
-	Watts    float64          `json:"stack_w"` // of a stack whose channels all have as many heads
+	Watts    float64          `json:"stack_w"` // of a stack whose channels all have the same number of heads
 }
 
-// RowEnergy is what the commands of the channel take.
+// RowEnergy is the energy of the channel's commands.
 type RowEnergy struct {
 	Total    float64 `json:"total_uj"`
-	Rows     float64 `json:"rows_uj"`     // activations, with their precharges
+	Rows     float64 `json:"rows_uj"`     // activations and precharges
 	Reads    float64 `json:"reads_uj"`    // from the cells to the units
 	Multiply float64 `json:"multiply_uj"` // in the units
 	Moves    float64 `json:"moves_uj"`    // of queries, scores, probabilities and sums
@@ -59,7 +59,7 @@ func WriteRows(w io.Writer, level Level, part string, rows []Row) error {
 	return t.Flush()
 }
 
-// NewRow returns the row of a load's run on a part.
+// NewRow returns the row for a load's run on a part.
 func NewRow(spec Spec, part *dram.Spec, load Load, run Run, costs Costs) Row {
 	context := load.Context
 	used, us := newRowEnergy(run.Tally(spec), spec.Level, costs), part.Nanoseconds(run.Clocks)/1e3

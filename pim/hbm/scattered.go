@@ -1,24 +1,25 @@
 package hbm
 
-// Scattered tokens lie anywhere in a head: units read them by ways, one token of each way at once, and open rows for few of them.
+// Scattered tokens are at arbitrary positions in a head. Units read one token of each way at once, so a row that is opened serves few of
+// them.
 
-// Ways returns how many successive tokens the units of a level read at once: one of each way. An unknown level has 1.
+// Ways returns the number of successive tokens that the units of a level read at once: one of each way. An unknown level has 1.
 func (l Level) Ways() int { return max(1, layouts[l].ways) }
 
-// RowTokens returns how many successive tokens of a head have their keys in one row of all banks that open together, and how many their
-// values: those of one pass, of which there are so many.
+// RowTokens returns the number of successive tokens of a head whose keys are in one row of all banks that open together, and the number
+// whose values are, for one pass. passes is the number of passes over values.
 func (t *Table) RowTokens() (keys, values, passes int) { return t.keyTokens, t.valueTokens, t.passes }
 
-// Opening returns the clocks of CK that a further row adds to the attention of a head whose tokens lie in more rows than they fill, on
-// average, and OpeningTally what it takes. A part of it hides behind reads where banks open apart.
+// Opening returns the mean clocks of CK that each further row adds, if a head's tokens are in more rows than they fill; OpeningTally has
+// the events. If banks open independently, a part of it overlaps with reads.
 func (t *Table) Opening() float64 { return t.opening[0] }
 
-// OpeningTally is the work of Opening.
+// OpeningTally is the events of Opening.
 func (t *Table) OpeningTally() Tally { return t.opening.tally() }
 
 func (a *amounts) tally() Tally { return Tally{a[1], a[2], a[3], a[4]} }
 
-// row returns the columns of a row of all banks that open together. In the buffer die successive columns lie in different banks.
+// row returns the number of columns in a row of all banks that open together. In the buffer die, successive columns are in different banks.
 func (y *layout) row() int {
 	if y.sets > banks {
 		return rowColumns * y.sets
@@ -26,11 +27,11 @@ func (y *layout) row() int {
 	return rowColumns
 }
 
-// What is measured of tokens that lie apart: so many of each way, in rows of which each has so many values. With fewer values a row
-// would have to stay open beyond its last read.
+// The measured case of scattered tokens: tokens of each way, and values in each of their rows. With fewer values, a row would have to stay
+// open beyond its last read.
 const scatteredTokens, scatteredValues = 16, 8
 
-// measureOpening measures a further row: a head whose tokens lie apart, and the same head in order.
+// measureOpening measures the cost of a further row, from a head with scattered tokens and the same head in order.
 func (t *Table) measureOpening(spec Spec, shape Shape, y *layout) error {
 	row, columns := y.row(), y.columns(shape)
 	t.keyTokens, t.valueTokens, t.passes = y.ways*max(1, row/columns), y.ways*row, y.passes(shape)

@@ -8,19 +8,19 @@ import (
 	"github.com/l3sim/l3sim/pim/series"
 )
 
-// Table has the clocks and the work of the attention of heads on one channel, by their number and length, from runs of the
-// commands. Both grow with the tokens of a row in every bank, evenly but for a few clocks: the table has two rows, and what a further
-// one adds in the mean of eight.
+// Table has the clocks and events of attention on one channel by number of heads and context length, from simulated commands. Both grow
+// with each row of tokens in every bank by the same amount, to within a few clocks. The table therefore has two rows, and the mean growth
+// over eight further rows.
 type Table struct {
-	ways               int                    // the level's: tokens within which all is the same
-	single, pair, next series.Series[amounts] // without refresh, of one head, of two, and of two behind others
-	refresh            amounts                // what refresh adds to each in a clock without it, on average
+	ways               int                    // number of the level's ways: contexts up to the next multiple cost the same
+	single, pair, next series.Series[amounts] // without refresh: one head, two, and two behind others
+	refresh            amounts                // mean additions by refresh for each clock without it
 
-	opening                        amounts // of a further row of tokens that lie anywhere
+	opening                        amounts // additions for a further row of scattered tokens
 	keyTokens, valueTokens, passes int     // tokens of a row, see RowTokens
 }
 
-// amounts are clocks, and what a Tally counts in its order.
+// amounts are clocks, followed by the counts of a Tally in its order.
 type amounts [1 + tallied]float64
 
 const tallied = 4
@@ -37,21 +37,21 @@ func (r *Run) amounts(s Spec) amounts {
 	return amounts{float64(r.Clocks), t.Rows, t.Reads, t.Queries, t.Moves}
 }
 
-// tableKey is what a table follows from.
+// tableKey determines a table.
 type tableKey struct {
 	spec  Spec
 	shape Shape
 }
 
-const maxTables = 64 // bounds the tables that are kept
+const maxTables = 64 // bounds the cache of tables
 
 var kept struct {
 	sync.Mutex
 	tables map[tableKey]*Table
 }
 
-// NewTable runs the heads of a shape on a channel of the spec. An unknown rate or rule, or a head that units cannot compute,
-// is an input.Error.
+// NewTable simulates heads of a shape on a channel of the spec. An unknown rate or rule, or a head that units cannot compute, is an
+// input.Error.
 func NewTable(spec Spec, shape Shape) (*Table, error) {
 	kept.Lock()
 	defer kept.Unlock()
@@ -95,14 +95,15 @@ func NewTable(spec Spec, shape Shape) (*Table, error) {
 	return t, nil
 }
 
-// period returns the tokens of a row of every set. Keys and values of different widths fill rows differently: it is as many as fill whole rows of
-// both then. In the buffer die, whose runs have the most commands, it is fewer, of which eight periods do, over which growth is measured.
+// period returns the number of tokens after which growth repeats: a row of every set. If keys and values differ in width, it is the
+// smallest number that fills whole rows of both. In the buffer die, whose runs have the most commands, it is an eighth, and growth is
+// measured over eight periods.
 func (y *layout) period(h Shape) int {
 	row, columns, passes := rowColumns*y.sets, y.columns(h), y.passes(h)
 	if columns == passes {
 		return y.ways * max(1, row/columns)
 	}
-	common := func(n int) int { return n & -n } // the largest power of two that divides n, as it does a row
+	common := func(n int) int { return n & -n } // the largest power of two that divides n, since it also divides a row
 	period := max(1, row/common(columns), row/common(passes))
 	for half := period / 2; y.sets > banks && half*max(columns, passes) >= row; half /= 2 {
 		period = half
@@ -110,8 +111,8 @@ func (y *layout) period(h Shape) int {
 	return y.ways * period
 }
 
-// measure makes the series from runs of one, two and four heads. Of the many contexts in a row of the buffer die's banks it runs a few, and
-// takes the others to lie on the lines between these.
+// measure makes the series from runs of one, two and four heads. In the buffer die it simulates a few of the many context lengths in a row
+// of the banks, and interpolates linearly between them.
 func (t *Table) measure(spec Spec, shape Shape, period int) error {
 	const more = 8
 	step := t.ways
@@ -145,7 +146,7 @@ func (t *Table) measure(spec Spec, shape Shape, period int) error {
 	return nil
 }
 
-// heads returns the amounts of one head of that context, of two, and of two that follow two others.
+// heads returns the amounts of one head of a context length, of two, and of two that follow two others.
 func heads(spec Spec, shape Shape, context int) (of [3]amounts, err error) {
 	for i := range of {
 		run, err := Measure(spec, StackLoad(shape, context, Channels<<i), nil)
@@ -158,7 +159,7 @@ func heads(spec Spec, shape Shape, context int) (of [3]amounts, err error) {
 	return of, nil
 }
 
-// appendLine appends amounts up to the n-th, which is last; those in between lie on a line.
+// appendLine appends amounts up to the n-th, which is last, interpolating linearly.
 func appendLine(list []amounts, last amounts, n int) []amounts {
 	from := len(list)
 	for i := from + 1; i < n; i++ {
@@ -171,11 +172,11 @@ func appendLine(list []amounts, last amounts, n int) []amounts {
 	return append(list, last)
 }
 
-// Clocks returns the clocks of CK that a channel takes for heads of context tokens each, on average over when refreshes
-// come. No heads or no tokens take 0 clocks.
+// Clocks returns the clocks of CK of a channel for heads with context tokens each, averaged over the times of refreshes. It is 0 for no
+// heads or no tokens.
 func (t *Table) Clocks(heads, context int) float64 { return t.of(0, heads, context) }
 
-// Tally returns what a channel does for them.
+// Tally returns the events of a channel for the same.
 func (t *Table) Tally(heads, context int) Tally {
 	return Tally{t.of(1, heads, context), t.of(2, heads, context), t.of(3, heads, context), t.of(4, heads, context)}
 }
@@ -187,7 +188,7 @@ func (t *Table) of(amount, heads, context int) float64 {
 	return t.quiet(amount, heads, context) + float64(t.quiet(0, heads, context)*t.refresh[amount])
 }
 
-// quiet returns it without refresh.
+// quiet returns an amount without refresh.
 func (t *Table) quiet(amount, heads, context int) (sum float64) {
 	at := func(s *series.Series[amounts]) float64 {
 		measured, further := s.Of((context - 1) / t.ways)
@@ -202,10 +203,10 @@ func (t *Table) quiet(amount, heads, context int) (sum float64) {
 	return sum
 }
 
-// StackClockBytes returns what a stack moves in a clock of CK as plain HBM at its peak rate.
+// StackClockBytes returns the bytes that a stack of plain HBM moves in a clock of CK at its peak rate.
 const StackClockBytes = Channels * pseudoChannels * columnBytes / columnClocks
 
-// Nominal returns the bandwidth of the units over that of plain HBM while all of them read.
+// Nominal returns the ratio of the units' bandwidth, while all of them read, to that of plain HBM.
 func (s Spec) Nominal() (float64, error) {
 	part, err := s.Part()
 	if err != nil {

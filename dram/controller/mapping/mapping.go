@@ -11,29 +11,30 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// Mapping splits a byte address into channel, rank, bank group, bank, row and column. It is written from the highest bits to the lowest as in
-// DRAMsim3: "rochrababgco" has the row highest and the column lowest; below the lowest part are the bytes of a burst of the part. Sizes that are no
-// powers of two (three ranks) divide the address instead of taking bits. Or it lists the bits of each part, some of them XORed, see parseBits.
+// Mapping splits a byte address into channel, rank, bank group, bank, row and column. Its text names the parts from the highest bits to the
+// lowest, as in DRAMsim3: "rochrababgco" has the row highest and the column lowest; below the lowest part are the bytes of a burst. Sizes
+// that are not powers of two (three ranks) divide the address instead of taking bits. Alternatively, the text lists the bits of each part,
+// possibly XORed; see parseBits.
 //
-// The pseudo-channel may be named apart, "rochrababgcopc": then the ranks are those of one pseudo-channel. Without it they are those of all, which
-// dram.Address numbers pseudo-channel by pseudo-channel.
+// The pseudo-channel may be a part of its own, "rochrababgcopc": then ranks are those of one pseudo-channel. Otherwise ranks are those of
+// all pseudo-channels, which dram.Address numbers one pseudo-channel after another.
 type Mapping struct {
-	bits     *bitMapping   // nil if parts are what counts
+	bits     *bitMapping   // nil if parts are used
 	parts    []mappingPart // lowest first
-	pseudo   int32         // ranks of a pseudo-channel, where the text names these
+	pseudo   int32         // ranks of a pseudo-channel, if the text has pseudo-channels as a part
 	offset   uint64        // bytes of a burst, a power of two
 	shift    int           // log2 of offset
 	capacity uint64        // bytes of all channels
-	whole    bool          // each part is some bits of the address, shifts and masks by part
+	whole    bool          // each part is a range of address bits, with shifts and masks by part
 	shifts   [len(mappingNames)]uint8
 	masks    [len(mappingNames)]uint64
 }
 
-// mappingPart is one part of an address: which, and how many values it has.
+// mappingPart is one part of an address, with its number of values.
 type mappingPart struct {
 	which int
 	size  uint64
-	shift int // log2 of size, -1 if size is no power of two
+	shift int // log2 of size, -1 if size is not a power of two
 }
 
 // The parts of an address, as indices into mappingNames.
@@ -47,10 +48,10 @@ const (
 	partPseudo
 )
 
-// mappingNames are the parts of an address as a mapping's text writes them.
+// mappingNames are the parts of an address in a mapping's text.
 var mappingNames = [...]string{"ch", "ra", "bg", "ba", "ro", "co", "pc"}
 
-// New parses text for channels channels of ranks ranks of spec. The error is an *input.Error.
+// New parses text for a number of channels, each with a number of ranks of spec. The error is an *input.Error.
 func New(text string, spec *dram.Spec, channels, ranks int) (*Mapping, error) {
 	sizes := [...]int{channels, ranks, spec.BankGroups, spec.BanksPerGroup, spec.RankRows(), spec.DataBursts(), 1}
 	names := len(mappingNames) - 1
@@ -79,7 +80,7 @@ func New(text string, spec *dram.Spec, channels, ranks int) (*Mapping, error) {
 	m.whole = true
 	shift := m.shift
 	seen := map[int]bool{}
-	for i := range m.parts { // lowest first, the last of the text
+	for i := range m.parts { // lowest first: the last part of the text
 		at := len(text) - 2*i - 2
 		which := slices.Index(mappingNames[:], strings.ToLower(text[at:at+2]))
 		if which < 0 || seen[which] {
@@ -98,11 +99,11 @@ func New(text string, spec *dram.Spec, channels, ranks int) (*Mapping, error) {
 	return m, nil
 }
 
-// Capacity returns the bytes that the mapping covers.
+// Capacity returns the number of bytes that the mapping covers.
 func (m *Mapping) Capacity() uint64 { return m.capacity }
 
-// Decode sets a to the place of the burst that holds the byte at address; it returns the channel and whether the address lay beyond the capacity and
-// wrapped. An Address that came back would be copied while it is being written.
+// Decode sets a to the burst that holds the byte at address. It returns the channel, and whether the address exceeded the capacity and
+// wrapped. It takes a pointer since returning an Address would copy it while its fields are still being written, which stalls.
 func (m *Mapping) Decode(address uint64, a *dram.Address) (channel int, wrapped bool) {
 	if address >= m.capacity {
 		address, wrapped = address%m.capacity, true
@@ -138,11 +139,11 @@ func (m *Mapping) split(address uint64) (v [len(mappingNames)]uint64) {
 	return v
 }
 
-// bitMapping is an address mapping by bits: of each part the address bits, lowest first, whose parity each of its bits is.
+// bitMapping is an address mapping by bits. For each bit of a part, lowest first, it has a mask of address bits; the bit is their parity.
 type bitMapping [len(mappingNames)][]uint64
 
-// parseBits reads a mapping such as "co=6-12 bg=13^18,14^19 ba=15,16 ra=17 ro=18-33": for each part its bits from the lowest on, each an address bit,
-// a range of them or some that are XORed. Parts of size 1 are left out. The error is an *input.Error.
+// parseBits reads a mapping such as "co=6-12 bg=13^18,14^19 ba=15,16 ra=17 ro=18-33". It lists each part's bits from the lowest: an address
+// bit, a range of bits, or several bits XORed. Parts of size 1 are left out. The error is an *input.Error.
 func (m *Mapping) parseBits(text string, sizes []int) error {
 	bad := func(value, expected string, of ...any) error {
 		return &input.Error{Key: "mapping", Value: value, Expected: fmt.Sprintf(expected, of...)}
@@ -178,7 +179,7 @@ func (m *Mapping) parseBits(text string, sizes []int) error {
 // parseBit reads "17", "6-12" or "13^18" and returns the mask of each bit.
 func parseBit(text string) (masks []uint64, ok bool) {
 	number := func(s string) (int, bool) {
-		n, err := strconv.Atoi(s) // never negative: a "-" is of a range
+		n, err := strconv.Atoi(s) // never negative: "-" separates a range
 		return n, err == nil && n < 64
 	}
 	if low, high, isRange := strings.Cut(text, "-"); isRange {
@@ -200,8 +201,8 @@ func parseBit(text string) (masks []uint64, ok bool) {
 	return []uint64{mask}, true
 }
 
-// oneToOne reports whether the parities of the masks tell apart all bursts of as many address bits as
-// there are masks, those above a burst's bytes: whether the matrix has full rank over GF(2).
+// oneToOne reports whether the masks map the bursts one-to-one, over as many address bits above the burst's bytes as there are masks:
+// whether the matrix has full rank over GF(2).
 func oneToOne(masks []uint64, burst uint64) bool {
 	rows := slices.Clone(masks)
 	low := bits.TrailingZeros64(burst)
@@ -218,7 +219,7 @@ func oneToOne(masks []uint64, burst uint64) bool {
 			}
 		}
 	}
-	for i, row := range rows { // nothing below the bursts or above the capacity
+	for i, row := range rows { // no mask may use bits below a burst or above the capacity
 		if row != 1<<(low+i) {
 			return false
 		}

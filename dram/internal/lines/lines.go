@@ -20,7 +20,7 @@ type Reader struct {
 	line int
 }
 
-// NewReader recognises gzip by its magic number, whatever the file's name.
+// NewReader returns a reader of r. It recognises gzip by its magic number, whatever the file's name.
 func NewReader(file string, r io.Reader) (*Reader, error) {
 	b := bufio.NewReaderSize(r, Max)
 	if magic, err := b.Peek(2); err == nil && magic[0] == 0x1f && magic[1] == 0x8b {
@@ -33,9 +33,8 @@ func NewReader(file string, r io.Reader) (*Reader, error) {
 	return &Reader{file: file, b: b}, nil
 }
 
-// Next returns the next line without its end; the bytes are valid until the
-// next call. After the last line the error is io.EOF, else an
-// *input.Error.
+// Next returns the next line without its end; the bytes are valid until the next call. After the last line the error is io.EOF; other
+// errors are *input.Error.
 func (l *Reader) Next() ([]byte, error) {
 	text, err := l.b.ReadSlice('\n')
 	if len(text) == 0 && err == io.EOF {
@@ -53,7 +52,7 @@ func (l *Reader) Next() ([]byte, error) {
 	return nil, l.At(&input.Error{Err: err})
 }
 
-// At gives err the file and line of the line last read.
+// At adds to err the file and line of the line last read.
 func (l *Reader) At(err error) error {
 	return input.Edit(err, func(e *input.Error) { e.File, e.Line = l.file, l.line })
 }
@@ -66,7 +65,7 @@ func Clip(s string) string {
 	return s
 }
 
-// ParseInt reads a decimal number, with sign, that fits int64.
+// ParseInt reads a decimal number with an optional sign that fits an int64.
 func ParseInt(b []byte) (int64, bool) {
 	negative := len(b) > 0 && b[0] == '-'
 	if negative {
