@@ -2,17 +2,18 @@ package machine
 
 import "github.com/l3sim/l3sim/dram"
 
-// Activity is what attention has a rank do, refresh apart, for its energy. It has fractions where it is a mean; tables hold whole numbers.
+// Activity is the work of a rank for attention, without refresh, from which its energy follows. Means have fractions; tables hold whole
+// numbers.
 type Activity struct {
-	Activates float64 // of single banks, each with its precharge
-	UnitReads float64 // bursts that banks read for their units, which do not cross the chips' pins
+	Activates float64 // activations of single banks, each with its precharge
+	UnitReads float64 // bursts that banks read for their units and that do not cross the chips' pins
 	Reads     float64 // bursts that leave the chips
 	Writes    float64 // bursts that enter them
 	Open      float64 // clocks with a row open in any bank
 	Clocks    float64 // clocks of the rank
 }
 
-// Plus returns a and b, n times.
+// Plus returns a + n·b.
 func (a Activity) Plus(b Activity, n float64) Activity {
 	return Activity{
 		a.Activates + float64(n*b.Activates), a.UnitReads + float64(n*b.UnitReads), a.Reads + float64(n*b.Reads),
@@ -20,7 +21,7 @@ func (a Activity) Plus(b Activity, n float64) Activity {
 	}
 }
 
-// activity returns what a run of that many clocks did on a rank of so many banks.
+// activity returns the activity of a run of the given clocks on a rank with the given number of banks.
 func (c *counters) activity(clocks int64, banks int) Activity {
 	n := &c.Commands
 	return Activity{

@@ -4,7 +4,7 @@ import "github.com/l3sim/l3sim/dram"
 
 const ops = int(OpReadScale) + 1 // the number of operations
 
-// counters is what a run did. All fields are sums, so that skipped repetitions can be added.
+// counters are the counts of a run. All fields are sums, so that skipped repetitions can be added.
 type counters struct {
 	Commands [dram.WRBUF + 1]int64 // by command
 	ops      [ops]int64            // by operation
@@ -12,27 +12,25 @@ type counters struct {
 	phases   Phases
 }
 
-// Phases divides the clocks of one head that is not appended to, from clock 0 to its end, by what the rank waited for.
+// Phases divides the clocks of one head, without append, by what the rank waited for, from clock 0 to the head's end.
 type Phases struct {
 	// Load: activation of the first row and load of q, up to the first MACA.
 	Load int64 `json:"load"`
-	// Score and Context: tCCD_L for each MACA, and what the bank PUs waited for
-	// partial sums and weights on the rank's bus (Stall).
+	// Score and Context: tCCD_L for each MACA, plus the time in which bank PUs waited for partial sums and weights on the rank's bus
+	// (Stall).
 	Score   int64 `json:"score"`
 	Context int64 `json:"context"`
-	// RowSwitches: precharge and activation between two rows, the switches from
-	// keys to values included.
+	// RowSwitches: precharge and activation between two rows, including the switches from keys to values.
 	RowSwitches int64 `json:"row_switches"`
 	// Drain: read-out of the context after the last MACA.
 	Drain int64 `json:"drain"`
-	// ReadOut: the wait of a segment's first context read, beyond the row switch, for
-	// read-out and softmax of the last chunk.
+	// ReadOut: the wait of a segment's first context read for read-out and softmax of the last chunk, beyond the row switch.
 	ReadOut int64 `json:"readout"`
 	// Stall is the part of Score and Context in which the bank PUs were idle.
 	Stall int64 `json:"-"`
 }
 
-// add adds n times what other counts beyond base.
+// add adds n times the difference of other and base.
 func (c *counters) add(n int64, other, base *counters) {
 	for i := range c.Commands {
 		c.Commands[i] += n * (other.Commands[i] - base.Commands[i])
@@ -51,7 +49,7 @@ func (c *counters) add(n int64, other, base *counters) {
 	p.Stall += n * (o.Stall - b.Stall)
 }
 
-// openBanks follows which banks have a row open. The rank is open while any has.
+// openBanks tracks which banks have a row open. The rank is open while any bank is.
 type openBanks struct {
 	banks uint64
 	since int64 // clock up to which the time is counted
@@ -84,19 +82,19 @@ func (o *openBanks) add(c *counters, clock int64) {
 	o.since = clock
 }
 
-// headClock follows the phases of the running head.
+// headClock tracks the phases of the running head.
 type headClock struct {
 	lastRead int64 // clock of the latest MACA, -1 before the head's first
 	lastOp   Operation
 	switched bool // banks were precharged since
 
-	columnGap int64 // tCCD_L, and as much for each further step of the multipliers
-	reopen    int64 // row switch: last MACA of one row to the first of the next
-	resultLag int64 // RDRES to its last beat
-	closeLag  int64 // PREA to banks precharged
+	columnGap int64 // tCCD_L, times the number of passes of the multipliers
+	reopen    int64 // row switch: from the last MACA of one row to the first of the next
+	resultLag int64 // from RDRES to its last beat
+	closeLag  int64 // from PREA to banks precharged
 }
 
-// reset begins a head, with the program's gaps in clocks.
+// reset starts a head, with the program's gaps in clocks.
 func (h *headClock) reset(p *Program, d *dram.Spec) {
 	*h = headClock{
 		lastRead: -1, columnGap: int64(p.multiplierPasses * d.TCCDL),
@@ -137,7 +135,7 @@ func (m *Machine) count(in *Instruction, clock int64) {
 	}
 }
 
-// read divides the clocks since the previous MACA between the phases.
+// read assigns the clocks since the previous MACA to phases.
 func (h *headClock) read(p *Phases, op Operation, clock int64) {
 	if h.lastRead < 0 {
 		p.Load += clock

@@ -11,8 +11,8 @@ func (p *Program) emit(in Instruction) {
 	*p.add(in.sequencer) = in
 }
 
-// add appends an instruction of unknown contents to fill in and counts it. Next
-// has made room for all that one step generates.
+// add appends and counts an instruction with stale contents, which the caller overwrites. Next has reserved room for the instructions of
+// one step.
 func (p *Program) add(s Sequencer) *Instruction {
 	p.count[s]++
 	n := len(p.pending)
@@ -33,12 +33,12 @@ func bankCommand(g *pim.Geometry, cmd dram.Command, op Operation, ordinal int, r
 	return Instruction{Command: cmd, Op: op, BankGroup: int8(group), Bank: int8(bank), Row: row, Column: column}
 }
 
-// AllBanks returns an instruction of the bank sequencer for all banks.
+// AllBanks returns an instruction of the bank sequencer that acts on all banks.
 func AllBanks(cmd dram.Command, op Operation, row, column int32) Instruction {
 	return Instruction{Command: cmd, Op: op, BankGroup: -1, Bank: -1, Row: row, Column: column}
 }
 
-// rankCommand returns an instruction of the current head and token for the whole rank, without row and column.
+// rankCommand returns an instruction of the current head and token that acts on the whole rank, without row and column.
 func (p *Program) rankCommand(cmd dram.Command, op Operation, s Sequencer) Instruction {
 	return Instruction{
 		Head: int32(p.head), Segment: int32(p.segment), Token: int32(p.token), Row: -1, Column: -1,
@@ -46,9 +46,9 @@ func (p *Program) rankCommand(cmd dram.Command, op Operation, s Sequencer) Instr
 	}
 }
 
-// appendToken stores the newest token's key and value: the key's bank and the value's banks are opened, written and closed.
-// A bank that holds a burst of both is closed in between and comes last. The writes wait for the previous head's read-out
-// anyway: the activations yield to it.
+// appendToken stores the newest token's key and value: it opens, writes and closes the key's bank and the value's banks. A bank that holds
+// bursts of both is closed in between and comes last. The activations yield to the previous head's read-out, for which the writes wait
+// anyway.
 func (p *Program) appendToken() {
 	g, h := &p.Geometry, &p.Heads[p.head]
 	unit, within, _ := h.List.Place(g, h.Context-1)
@@ -94,7 +94,7 @@ func (p *Program) appendToken() {
 	p.emit(AllBanks(dram.PREA, OpPrecharge, -1, -1))
 }
 
-// appendRow stores the newest token's key, of which its value is a part.
+// appendRow stores the newest token's key if its value is a part of it.
 func (p *Program) appendRow(token int) {
 	g := &p.Geometry
 	bank, row := g.KeyBank(token), p.Heads[p.head].FirstRow+g.KeyRow(token)
@@ -107,22 +107,21 @@ func (p *Program) appendRow(token int) {
 	p.emit(AllBanks(dram.PREA, OpPrecharge, -1, -1))
 }
 
-// appendScale stores the newest key's or value's scale where rows have scales.
+// appendScale stores the newest key's or value's scale, if rows have scales.
 func (p *Program) appendScale(token, ordinal int, row int32) {
 	if p.Geometry.ScaleChunks > 0 {
 		p.appendBurst(OpAppendScale, token, 0, ordinal, row, p.Geometry.ScaleColumn(token))
 	}
 }
 
-// readScales brings the scales of the stage's tokens in the open row to the buffer unit: one bank of each bank group, then the next
-// ones. firstACT is the bank sequencer's count before the row's first ACT. It is the present count where the row was
-// open already. Else, with staggered activations, the scales of bank b wait for its own ACT alone, number firstACT+b+1. What follows
-// waits for all scales.
+// readScales reads the scales of the stage's tokens in the open row into the buffer unit: one bank of each bank group, then the next.
+// firstACT is the bank sequencer's count before the row's first ACT; it is the present count if the row was open already. With staggered
+// activations the scales of bank b wait only for its own ACT, number firstACT+b+1. Later instructions wait for all scales.
 func (p *Program) readScales(within int, firstACT uint32) {
 	g := &p.Geometry
 	to := within + min(p.rowEnd, p.limit) - p.token
 	if n := p.Shape.KeyGroup; n > 0 && p.stage != stageContext && to > within {
-		// A group's scales, one an element, may lie in more columns than its tokens of this head do.
+		// A group's scales, one for each element, may take more columns than this head's tokens of the group.
 		within -= within % n
 		to = (to-1)/n*n + p.Shape.HeadDim
 	}
@@ -162,7 +161,7 @@ func (p *Program) appendBurst(op Operation, token, burst, ordinal int, row, colu
 	p.emit(in)
 }
 
-// keyGroup returns the group of the next token's key, 0 where keys have no groups.
+// keyGroup returns the group of the next token's key, 0 if keys have no groups.
 func (p *Program) keyGroup() int {
 	if p.Shape.KeyGroup == 0 {
 		return 0
@@ -171,13 +170,13 @@ func (p *Program) keyGroup() int {
 	return (unit*p.Geometry.RowTokens + within) / p.Shape.KeyGroup
 }
 
-// loadQuery loads q of all query heads, once the append is over, or else the previous head's scores are done with theirs.
+// loadQuery loads q of all query heads, after the append or, without one, after the previous head's scores have used theirs.
 func (p *Program) loadQuery() {
 	after, scales := p.scoreDone, uint32(0)
 	if p.Heads[p.head].Appends && p.stage == stageLoad {
 		after = p.count[BankSequencer]
 	}
-	if p.Shape.KeyGroup > 0 && p.Geometry.ScaleChunks > 0 { // q takes on scales that come with the row
+	if p.Shape.KeyGroup > 0 && p.Geometry.ScaleChunks > 0 { // q is multiplied by scales that come with the row
 		if p.stage == stageLoad {
 			p.loaded, p.appended = -1, after
 			return
@@ -195,7 +194,7 @@ func (p *Program) loadQuery() {
 	}
 }
 
-// switchRow switches all banks to a visit of row, unless they are there.
+// switchRow switches all banks to a visit of row, unless it is the current one.
 func (p *Program) switchRow(row int32, visit int, yield bool) {
 	boundary := rowBoundary
 	if p.open && row == p.openRow && visit == p.visited {
@@ -227,8 +226,8 @@ func (p *Program) switchRow(row int32, visit int, yield bool) {
 	}
 }
 
-// startRow switches to the row of the stage's next token: the first of its row or of the stage. The templates are what all
-// instructions of the row have in common.
+// startRow switches to the row of the stage's next token, the first of its row or of the stage. It prepares templates with the common parts
+// of the row's instructions.
 func (p *Program) startRow() {
 	g, h := &p.Geometry, &p.Heads[p.head]
 	unit, within, end := h.List.Place(g, p.token)
@@ -244,7 +243,7 @@ func (p *Program) startRow() {
 		p.column = g.KeyColumn(within)
 	}
 	before := p.count[BankSequencer]
-	if p.switchRow(row, within/p.VisitTokens, yield); p.count[BankSequencer] != before { // activations are the last
+	if p.switchRow(row, within/p.VisitTokens, yield); p.count[BankSequencer] != before { // activations are the last instructions
 		before = p.count[BankSequencer] - uint32(g.Banks)
 	}
 	p.readScales(within, before)
@@ -254,7 +253,7 @@ func (p *Program) startRow() {
 	p.transfer.Count = p.stage == stageScore
 }
 
-// scoreChunk generates one chunk's multiply-accumulates and the read-out of its partial sums, pass by pass.
+// scoreChunk generates the multiply-accumulates of one chunk and the read-out of its partial sums, pass by pass.
 func (p *Program) scoreChunk() {
 	g := &p.Geometry
 	if p.token >= p.rowEnd {
@@ -272,7 +271,7 @@ func (p *Program) scoreChunk() {
 		p.unit = (p.unit + 1) % ResultSlots
 		in := &p.read
 		in.Slot, in.Query, in.Queries = uint8(slot), uint8(query), uint8(queries)
-		in.wait[ResultSequencer] = later(p.slotRead[slot], p.scaled) // so that the row is not closed before
+		in.wait[ResultSequencer] = later(p.slotRead[slot], p.scaled) // so that the row is not closed before the read-out
 		in.wait[BufferSequencer] = p.queryLoaded + uint32((query+queries)*g.QueryBursts)
 		for i := range g.KeyBursts {
 			out := p.add(BankSequencer)
@@ -304,13 +303,13 @@ func (p *Program) transferAll(query, queries, bursts int) {
 	}
 }
 
-// contextSet generates, pass by pass, the weights of one slot and the multiply-accumulates that use them. The weights wait
-// until the slot's former ones have been used, and the softmax has seen the last chunk.
+// contextSet generates, pass by pass, the weights of one slot and the multiply-accumulates that use them. The weights wait until the slot's
+// previous weights have been used and the softmax has seen the last chunk.
 func (p *Program) contextSet() {
 	if p.token >= p.rowEnd {
 		p.startRow()
 	}
-	// A head's accumulators start from zero; so do those of each segment that is read out by itself.
+	// A head's accumulators start from zero, and so do those of each segment that is read out separately.
 	fresh := p.token == p.segment*p.SegmentTokens && (p.segment == 0 || !p.Rescore)
 	columns := p.setColumns
 	p.transfer.Token = int32(p.token)
@@ -350,7 +349,7 @@ func (p *Program) contextSet() {
 	p.column += int32(columns)
 }
 
-// jump passes over tokens of the running stage, whole chunks of the open row or whole rows from a row's beginning on.
+// jump skips tokens of the running stage: whole chunks of the open row, or whole rows from the beginning of a row.
 func (p *Program) jump(tokens int) {
 	p.token += tokens
 	if p.token-tokens >= p.rowEnd {
@@ -362,8 +361,9 @@ func (p *Program) jump(tokens int) {
 	}
 }
 
-// segmentBlock returns the tokens after which segments may repeat: one segment's, or those of a row where the place in the row tells
-// segments apart. Scales and visits begin at places of a row, which need not be a segment's, and q is loaded anew for each group of keys.
+// segmentBlock returns the number of tokens after which segments may repeat: one segment's, or a row's if segments differ by their position
+// in the row. They do if scales or visits begin at positions of a row that are not a segment's, or if q is loaded again for each group of
+// keys.
 func (p *Program) segmentBlock() int {
 	g, n := &p.Geometry, p.SegmentTokens
 	if n < g.RowTokens && (g.ScaleChunks > 0 || p.Shape.KeyGroup > 0 || p.VisitTokens%n != 0 && n%p.VisitTokens != 0) {
@@ -372,7 +372,7 @@ func (p *Program) segmentBlock() int {
 	return n
 }
 
-// jumpSegments passes over blocks of segments, from the beginning of the context of one segment to that of another.
+// jumpSegments skips blocks of segments, from the beginning of one segment's context to that of another.
 func (p *Program) jumpSegments(blocks, block int) {
 	p.segment += blocks * (block / p.SegmentTokens)
 	p.token += blocks * block
@@ -382,7 +382,7 @@ func (p *Program) jumpSegments(blocks, block int) {
 	}
 }
 
-// readContext reads the accumulators of all query heads. At the head's end the banks close meanwhile.
+// readContext reads the accumulators of all query heads. At the head's end, the banks close meanwhile.
 func (p *Program) readContext() {
 	if p.token >= p.Heads[p.head].Context {
 		closing := AllBanks(dram.PREA, OpPrecharge, -1, -1)

@@ -2,10 +2,10 @@ package machine
 
 import "github.com/l3sim/l3sim/dram"
 
-// The program of a rank-level unit (Hermes, compared with in L3, section 6.1): no multipliers beside the banks, but one unit
-// in the buffer chip that reads keys and values over the rank's data bus. Banks are read in groups of one bank of each bank
-// group, so that bursts follow each other at tCCD_S, and the next group is activated meanwhile. All banks close at a row's
-// end, so that the rank can refresh. q, scores and results stay in the buffer chip. Whole chunks are read.
+// The program of a rank-level unit (Hermes, compared with L3 in L3, section 6.1): there are no multipliers at the banks, but one unit in
+// the buffer chip that reads keys and values over the rank's data bus. Banks are read in groups of one bank of each bank group, so that
+// bursts follow each other at tCCD_S, while the next group is activated. All banks close at a row's end, so that the rank can refresh. q,
+// scores and results stay in the buffer chip. Only whole chunks are read.
 
 // stepRankLevel generates a few instructions of a stage after the append.
 func (p *Program) stepRankLevel() {
@@ -18,8 +18,8 @@ func (p *Program) stepRankLevel() {
 	}
 }
 
-// readGroup generates the reads of one column of a group of banks for one pass. With the first ones come the activation
-// of the next group and the group's scales.
+// readGroup generates the reads of one column of a group of banks for one pass. The first of them include the activation of the next group,
+// and the group's scales.
 func (p *Program) readGroup() {
 	g, h := &p.Geometry, &p.Heads[p.head]
 	unit, within, rowEnd := h.List.Place(g, p.token)
@@ -59,7 +59,7 @@ func (p *Program) readGroup() {
 	}
 }
 
-// chunkColumns returns the columns of a bank that a chunk takes in the stage's row.
+// chunkColumns returns the number of columns of a bank that a chunk takes in the stage's row.
 func (p *Program) chunkColumns() int {
 	if p.stage == stageContext {
 		return p.Geometry.ValueBursts
@@ -67,8 +67,8 @@ func (p *Program) chunkColumns() int {
 	return p.Geometry.KeyBursts
 }
 
-// openGroups activates row in the group of banks that follows the current one, and before it in that one if it is the
-// first, and reads the current group's scales. Where a read needs scales of other groups, too, all come first.
+// openGroups activates row in the next group of banks (and first in the current group, if that is the first one), and reads the current
+// group's scales. If a read also needs scales of other groups, all groups' scales come first.
 func (p *Program) openGroups(row int32) {
 	ahead, groups := 1, p.Geometry.Banks/p.Geometry.BankGroups
 	if p.needsAllScales() {
@@ -95,8 +95,9 @@ func (p *Program) openGroups(row int32) {
 	}
 }
 
-// needsAllScales reports whether a group's reads need scales that other groups' banks hold: q takes on scales of elements, which lie with
-// all tokens of a group of keys, and a value that is wider than a group of banks has its scale in any of its banks.
+// needsAllScales reports whether a group's reads need scales stored in other groups' banks. There are two cases: q is multiplied by scales
+// of elements, which are spread over all tokens of a group of keys; or a value is wider than a group of banks, and its scale is in any of
+// its banks.
 func (p *Program) needsAllScales() bool {
 	g := &p.Geometry
 	if g.ScaleChunks == 0 {
@@ -105,7 +106,7 @@ func (p *Program) needsAllScales() bool {
 	return p.stage == stageContext && g.ValueBursts > g.BankGroups || p.stage != stageContext && p.Shape.KeyGroup > 0
 }
 
-// readGroupScales reads the scales of a whole row that a group's banks hold.
+// readGroupScales reads the scales of a whole row that are in a group's banks.
 func (p *Program) readGroupScales(row int32, from int) {
 	g := &p.Geometry
 	columns := g.ScaleColumns(0, g.RowTokens)
@@ -163,7 +164,7 @@ func (p *Program) openGroup(group int, row int32) {
 	}
 }
 
-// closeGroup precharges a group of banks once it has been read.
+// closeGroup precharges a group of banks after its reads.
 func (p *Program) closeGroup(group int) {
 	for b := range p.Geometry.BankGroups {
 		in := bankCommand(&p.Geometry, dram.PRE, OpPrecharge, group*p.Geometry.BankGroups+b, -1, -1)

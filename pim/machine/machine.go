@@ -10,12 +10,11 @@ import (
 	"github.com/l3sim/l3sim/pim"
 )
 
-// Machine issues a program on one rank, command by command, against the timing rules of package dram. Its three sequencers
-// run each in program order and share the command bus: each clock goes to the sequencer whose next instruction can issue
-// first; at a tie the bank sequencer goes before the result sequencer and that one before the buffer sequencer, unless the
-// instruction yields.
+// Machine issues a program on one rank, command by command, under the timing rules of package dram. Its three sequencers each run in
+// program order and share the command bus. Each clock goes to the sequencer whose next instruction can issue first. At a tie, the priority
+// is bank, result, buffer sequencer, unless the instruction yields.
 //
-// Clocks count from 0, at which all banks are closed.
+// Clocks count from 0, when all banks are closed.
 type Machine struct {
 	Spec    *pim.Spec
 	Device  *dram.Spec
@@ -24,7 +23,7 @@ type Machine struct {
 
 	issuing
 
-	lengths [dram.Commands]int64 // clocks that each command takes on its bus
+	lengths [dram.Commands]int64 // clocks of each command on its bus
 
 	multipliers
 
@@ -33,41 +32,41 @@ type Machine struct {
 	Counters counters
 	heads    headClock
 	open     openBanks
-	ends     []int64 // clock at which each head was done
+	ends     []int64 // end of each head, in clocks
 	Observe  observe // may be nil
 	Receiver receiver
 
-	interrupt func() error // ends a run early once it returns an error; asked now and then, may be nil
+	interrupt func() error // called now and then; an error ends the run; may be nil
 	polls     uint
 }
 
-// issuing is the instructions that wait, and the clocks of those that have issued.
+// issuing has the waiting instructions, and the clocks of those that have issued.
 type issuing struct {
 	queues  [sequencers]queue
-	Latency [ops][sequencers]int64     // from an instruction of the sequencer to one that waits for it
+	Latency [ops][sequencers]int64     // clocks from an instruction of the sequencer to one that waits for it
 	longest int64                      // largest entry of Latency
-	issued  [sequencers]uint32         // instructions
-	clocks  [sequencers][history]int64 // issue clocks of the latest ones
+	issued  [sequencers]uint32         // number of instructions
+	clocks  [sequencers][history]int64 // issue clocks of the latest instructions
 	now     int64                      // clock of the latest command; -1 before the first
 	free    int64                      // first clock at which the command bus is free
 	scratch []Instruction              // the program's latest instructions
 }
 
-// multipliers are those of the program.
+// multipliers are the state of the program's multipliers.
 type multipliers struct {
-	multiplierPasses int   // over one read, of the program
-	reading          int64 // clock from which they take the next one
+	multiplierPasses int   // of the program, for one read
+	reading          int64 // clock from which they accept the next read
 }
 
-// observe sees every command of a run in the order of its clocks. A nil instruction is a REF. Those of a transfer have head
-// -1, and opReadKey and opReadValue where they go back to the host.
+// observe is called for every command of a run in the order of clocks. A nil instruction is a REF. Commands of a transfer have head -1, and
+// OpReadKey and OpReadValue if data are read back to the host.
 type observe func(clock int64, cmd dram.Command, a dram.Address, in *Instruction)
 
-// history is the number of issue clocks remembered for each sequencer. What
-// issued earlier has taken effect, since no latency is longer (newMachine).
+// history is the number of issue clocks kept for each sequencer. Earlier instructions have taken effect, since NewMachine refuses longer
+// latencies.
 const history = 1 << 12
 
-// runAhead is the number of instructions that the program is generated ahead of an idle sequencer.
+// runAhead is the number of instructions that are generated ahead of an idle sequencer.
 const runAhead = 12
 
 // programCommands are the commands of programs, transfers and the refresh manager.
@@ -91,7 +90,7 @@ func NewMachine(spec *pim.Spec, d *dram.Spec) (*Machine, error) {
 	return m, nil
 }
 
-// commandLengths returns the clocks that each command takes on its bus: one in DDR4, two in DDR5 where it has an address.
+// commandLengths returns the clocks of each command on its bus: one in DDR4; in DDR5, two for commands with an address.
 func commandLengths(d *dram.Spec) (lengths [dram.Commands]int64) {
 	for c := range lengths {
 		lengths[c] = int64(d.Rules().Action(dram.Command(c)).Steps)
@@ -99,7 +98,7 @@ func commandLengths(d *dram.Spec) (lengths [dram.Commands]int64) {
 	return lengths
 }
 
-// setLatencies says how long after the instruction that it waits for an operation may issue.
+// setLatencies sets how long an operation must wait after the instruction that it depends on.
 func (m *Machine) setLatencies() {
 	d, burst := m.Device, m.Device.BurstClocks()
 	further := int64((m.multiplierPasses - 1) * d.TCCDL) // from a read's first elements to its last
@@ -112,8 +111,7 @@ func (m *Machine) setLatencies() {
 	m.Latency[OpLoadWeights][BankSequencer] = 1 + further
 	m.Latency[OpLoadWeights][ResultSequencer] = int64(d.CL + burst + m.Spec.SoftmaxLatency)
 	m.Latency[OpReadValue][ResultSequencer] = int64(m.Spec.SoftmaxLatency)
-	// q follows the newest key and value down the channel: after the append's
-	// precharge, like the attention's first activation.
+	// q follows the newest key and value on the channel, so it arrives after the append's precharge, like the attention's first activation.
 	m.Latency[OpLoadQuery][BankSequencer] = int64(d.TRP)
 	m.Latency[OpLoadQuery][ResultSequencer] = int64(d.CL + burst + m.Spec.MACLatency)
 	m.longest = 0
@@ -122,8 +120,8 @@ func (m *Machine) setLatencies() {
 	}
 }
 
-// Run issues the program from clock 0 and returns the clock at which its last
-// head is done: banks precharged and results on their way out of the rank.
+// Run issues the program from clock 0 and returns the clock at which its last head ends: banks are precharged and results are on their way
+// out of the rank.
 func (m *Machine) Run(p *Program) int64 {
 	m.reset(p)
 	for {
@@ -150,8 +148,7 @@ func (m *Machine) Run(p *Program) int64 {
 	return end
 }
 
-// interrupted asks once in 8,192 times that the program is short of
-// instructions, which is once in some 65,536 commands or more.
+// interrupted calls interrupt once in 8,192 refills of the program, which is once in 65,536 commands or more.
 func (m *Machine) interrupted() bool {
 	if m.polls++; m.polls%(1<<13) != 0 || m.interrupt == nil {
 		return false
@@ -177,7 +174,7 @@ func (m *Machine) reset(p *Program) {
 	m.heads.reset(p, m.Device)
 }
 
-// fill generates instructions until no sequencer waits for one that has not been generated, or enough are ahead.
+// fill generates instructions until no sequencer waits for one that does not exist yet, or enough are ahead.
 func (m *Machine) fill() {
 	for m.starved() {
 		if m.Repeats.On {
@@ -190,16 +187,16 @@ func (m *Machine) fill() {
 	}
 }
 
-// starved reports whether a sequencer is idle and the program not far ahead.
+// starved reports whether a sequencer is idle and few instructions are ahead.
 func (m *Machine) starved() bool {
 	b, r, w := m.queues[BankSequencer].len(), m.queues[ResultSequencer].len(), m.queues[BufferSequencer].len()
-	if m.program.RankLevel && (r >= runAhead || m.program.streamed > 0) { // a pass has been begun: its reads are due
+	if m.program.RankLevel && (r >= runAhead || m.program.streamed > 0) { // a pass has begun, so its reads must follow
 		return r < runAhead
 	}
 	return (b == 0 || r == 0 || w == 0) && b < runAhead && m.program.stage != stageEnd
 }
 
-// next returns the sequencer that issues next, and the clock.
+// next returns the sequencer that issues next, and its clock.
 func (m *Machine) next() (Sequencer, int64) {
 	best, clock := BankSequencer, m.ready(BankSequencer)
 	if t := m.ready(ResultSequencer); t <= clock && (t < clock || m.bankYields()) {
@@ -217,10 +214,10 @@ func (m *Machine) bankYields() bool {
 	return q.len() > 0 && m.Refresh.pending == 0 && q.front().yield
 }
 
-const blocked = int64(1) << 62 // the clock of what cannot be said to issue yet
+const blocked = int64(1) << 62 // the clock of an instruction whose issue cannot be determined yet
 
-// ready returns the first clock at which the sequencer's next instruction can issue, given all that has issued, or blocked
-// while it waits for an instruction that has not.
+// ready returns the first clock at which the sequencer's next instruction can issue given all issued ones, or blocked while it waits for
+// one that has not issued.
 func (m *Machine) ready(s Sequencer) int64 {
 	q := &m.queues[s]
 	if q.len() == 0 {
@@ -242,8 +239,8 @@ func (m *Machine) ready(s Sequencer) int64 {
 	return max(t, m.state.Earliest(in.Command, in.Address()))
 }
 
-// checkWaits finds the clock at which the operands of the sequencer's next
-// instruction are ready; false while one of them has not been issued.
+// checkWaits computes the clock at which the operands of the sequencer's next instruction are ready, and returns false while one of them
+// has not issued.
 func (m *Machine) checkWaits(q *queue) bool {
 	in := q.front()
 	if in.wait == ([sequencers]uint32{}) {
@@ -297,7 +294,7 @@ func (m *Machine) take(cmd dram.Command, clock int64) {
 	m.now, m.free = clock, clock+m.lengths[cmd]
 }
 
-// period returns the clocks that the multipliers are busy with one read.
+// period returns the clocks for which the multipliers are busy with one read.
 func (m *Machine) period(in *Instruction) int64 {
 	if in.Command == dram.RD {
 		return int64(m.multiplierPasses * m.Device.TCCDS)
@@ -305,11 +302,11 @@ func (m *Machine) period(in *Instruction) int64 {
 	return int64(m.multiplierPasses * m.Device.TCCDL)
 }
 
-// queue is a ring of instructions of one sequencer.
+// queue is a ring of one sequencer's instructions.
 type queue struct {
 	ring       []Instruction
 	head, tail int
-	checked    bool  // operands holds for the front
+	checked    bool  // operands is valid for the front
 	operands   int64 // clock at which the front's operands are ready
 }
 
@@ -332,7 +329,7 @@ func (q *queue) push(in *Instruction) {
 	q.tail++
 }
 
-// pop drops the front: what was checked of it does not hold for the next one.
+// pop drops the front, and invalidates operands.
 func (q *queue) pop() {
 	q.head++
 	q.checked = false

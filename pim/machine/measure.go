@@ -19,8 +19,8 @@ type Occupancy struct {
 	Softmax    float64 `json:"softmax"`     // of the buffer unit's softmax unit, a score and a weight a clock
 }
 
-// bufferAdders is the number of adders in the buffer unit (L3, Table 5's area is one FP16 adder's): the rank's bus brings 8 bytes
-// a beat and chip share, so that 8 adders sum whatever FP16 partial sums arrive.
+// bufferAdders is the number of adders in the buffer unit (L3, Table 5 gives the area of one FP16 adder). The rank's bus brings 8 bytes a
+// beat from each chip, so 8 adders keep up with any FP16 partial sums.
 const bufferAdders = 8
 
 // Measurement is the cost of the attention of one layer's heads on one rank.
@@ -28,21 +28,20 @@ type Measurement struct {
 	Geometry pim.Geometry
 	plan     Plan
 
-	// One query head alone, without append and refresh.
+	// One query head, without append and refresh.
 	Cycles       int64
 	Phases       Phases
 	AppendCycles int64 // clocks that the append of the newest token adds to Cycles
 	Occupancy    Occupancy
-	// PeakShare is the data rate at which the head's keys and values were read,
-	// padding not counted, over that of all banks at tCCD_L.
+	// PeakShare is the data rate at which the head's keys and values were read, without padding, relative to that of all banks at tCCD_L.
 	PeakShare float64
 
-	// All KV heads one after another with their query heads, append and refresh.
+	// All KV heads in sequence with their query heads, append and refresh.
 	TotalCycles    int64
-	AllCycles      int64 // clocks of TotalCycles in which heads attend
-	AllAppends     int64 // clocks of TotalCycles that appends of newest tokens add
-	RefreshCycles  int64 // clocks of TotalCycles that refreshes add
-	Refreshes      int64 // REFs issued; up to Spec.PostponedRefreshes are still owed
+	AllCycles      int64 // clocks of TotalCycles for attention
+	AllAppends     int64 // clocks of TotalCycles added by appends
+	RefreshCycles  int64 // clocks of TotalCycles added by refreshes
+	Refreshes      int64 // REFs issued; up to Spec.PostponedRefreshes more are owed
 	TotalOccupancy Occupancy
 	Commands       [dram.WRBUF + 1]int64
 	Energy         dram.Energy
@@ -71,8 +70,8 @@ func (l *Load) heads(g *pim.Geometry, d *dram.Spec) ([]Head, error) {
 	return heads, nil
 }
 
-// Measure runs the load command by command, until ctx is done. Observe sees the commands of all heads with refresh, in the
-// order of their clocks. Progress is told now and then how many of about how many clocks are simulated. Both may be nil.
+// Measure runs the load command by command, until ctx is done. observe is called for the commands of all heads, including refresh, in the
+// order of their clocks. progress is called now and then with the simulated clocks and an estimate of their total. Both may be nil.
 func Measure(ctx context.Context, spec *pim.Spec, d *dram.Spec, load Load, observe observe, progress func(done, of int64)) (*Measurement, error) {
 	out := &Measurement{}
 	b, err := NewRunner(spec, d, load.Shape)
@@ -91,7 +90,7 @@ func Measure(ctx context.Context, spec *pim.Spec, d *dram.Spec, load Load, obser
 	}
 	w := &watch{ctx: ctx, progress: progress}
 	w.over(b.Machine)
-	without := run(heads) // may skip repetitions
+	without := run(heads) // skips repetitions, if allowed
 	w.of = without
 	stored := slices.Clone(heads)
 	for i := range stored {
@@ -123,11 +122,11 @@ func Measure(ctx context.Context, spec *pim.Spec, d *dram.Spec, load Load, obser
 	return out, nil
 }
 
-// watch stops machines when ctx is done and tells how far their runs are together.
+// watch stops machines when ctx is done, and reports the progress of all their runs.
 type watch struct {
 	ctx      context.Context
 	progress func(done, of int64) // may be nil
-	done, of int64                // clocks of the runs before, and of all: 0 where nothing is told yet
+	done, of int64                // clocks of earlier runs, and of all; 0 before they are known
 }
 
 func (w *watch) over(m *Machine) {
@@ -139,7 +138,7 @@ func (w *watch) over(m *Machine) {
 	}
 }
 
-// single measures one query head alone.
+// single measures one query head.
 func (m *Measurement) single(w *watch, spec *pim.Spec, d *dram.Spec, load Load) error {
 	shape := load.Shape
 	shape.Queries = 1
@@ -150,7 +149,7 @@ func (m *Measurement) single(w *watch, spec *pim.Spec, d *dram.Spec, load Load) 
 	rest := w.of
 	w.of = 0
 	w.over(b.Machine)
-	w.of = rest + 2*b.Attention(load.Context) // may skip repetitions
+	w.of = rest + 2*b.Attention(load.Context) // skips repetitions, if allowed
 	b.Machine.Repeats.On = false
 	m.AppendCycles = b.Run(Head{Context: load.Context, Appends: true})
 	w.done += m.AppendCycles
@@ -168,7 +167,7 @@ func (m *Measurement) single(w *watch, spec *pim.Spec, d *dram.Spec, load Load) 
 	return nil
 }
 
-// finish enters the counts of the run of all heads.
+// finish stores the counts of the run of all heads.
 func (m *Measurement) finish(c *counters, withoutRefresh int64, meter *dram.EnergyMeter, d *dram.Spec) {
 	m.RefreshCycles = m.TotalCycles - withoutRefresh
 	m.Refreshes = c.Commands[dram.REF]
@@ -178,8 +177,8 @@ func (m *Measurement) finish(c *counters, withoutRefresh int64, meter *dram.Ener
 	m.TotalOccupancy = p.occupancy(c, d, m.TotalCycles)
 }
 
-// peakShare returns the share of the rank's peak bandwidth at which a head of context tokens was read in clocks: all banks,
-// one burst each at tCCD_L, or for a rank-level unit the rank's data bus.
+// peakShare returns the share of the rank's peak bandwidth with which a head of context tokens was read in the given clocks. The peak is
+// one burst of every bank at tCCD_L; for a rank-level unit it is the rank's data bus.
 func peakShare(g *pim.Geometry, d *dram.Spec, rankLevel bool, context int, clocks int64) float64 {
 	bytes := float64(context) * float64((g.HeadDim+g.ValueDim)*g.ElementBits) / 8
 	peak := float64(g.Banks*g.BurstBytes) / float64(d.TCCDL)
@@ -199,8 +198,8 @@ func (p *Program) occupancy(c *counters, d *dram.Spec, clocks int64) Occupancy {
 	}
 	bursts := c.Commands[dram.RDRES] + c.Commands[dram.WRBUF] + c.Commands[dram.RD] + c.Commands[dram.WR]
 	macs := c.ops[OpScore] + c.ops[OpContext]
-	// A burst of partial sums holds as many values of each chip as fit: they are added over the chips. One of the context's
-	// is added over the banks that hold the same burst of a value.
+	// A burst of partial sums has as many values as fit from each chip, which are added over the chips. A burst of the context is added
+	// over the banks that hold the same burst of a value.
 	values := int64(g.BurstBytes / p.partialBytes)
 	adds := c.ops[OpReadPartials] * values * int64(g.Chips-1) / int64(g.Chips)
 	values = int64(g.BurstBytes / p.contextBytes)
@@ -218,8 +217,8 @@ func (p *Program) occupancy(c *counters, d *dram.Spec, clocks int64) Occupancy {
 	}
 }
 
-// WaivedRules returns the DRAM rules that programs of spec break on purpose, by the checker's names: those that limit the
-// current of activations where all banks activate at once.
+// WaivedRules returns the DRAM rules, by the checker's names, that programs of spec break on purpose: with simultaneous activation, those
+// that limit the current of activations.
 func WaivedRules(spec *pim.Spec) []string {
 	if spec.Activation == pim.Simultaneous && spec.ProcessingUnit == pim.BankUnits {
 		return []string{"tRRD_S", "tRRD_L", "tFAW"}

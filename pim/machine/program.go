@@ -9,28 +9,28 @@ import (
 	"github.com/l3sim/l3sim/pim"
 )
 
-// ResultSlots is the number of result slots of a bank PU: one fills while the
-// other is read out. A slot holds a partial sum for each multiplier set.
+// ResultSlots is the number of result slots of a bank PU: one fills while the other is read out. A slot holds one partial sum for each
+// multiplier set.
 const ResultSlots = 2
 
-// WeightSlots is the number of weight slots of the shared buffers. A weight takes CWL + BL/2 from command to use, which is
-// less than three column accesses in DDR4 and four in DDR5: four slots keep the bank PUs fed.
+// WeightSlots is the number of weight slots of the shared buffers. A weight takes CWL + BL/2 from command to use, less than three column
+// accesses in DDR4 and four in DDR5, so four slots keep the bank PUs busy.
 const WeightSlots = 4
 
 // Head is one KV head to compute: a decode step of one request.
 type Head struct {
-	Context  int   // L, tokens attended to, the newest included: at least 1
-	FirstRow int32 // of the head's Geometry.Rows(Context) rows
+	Context  int   // L, tokens attended to, including the newest: at least 1
+	FirstRow int32 // first of the head's Geometry.Rows(Context) rows
 	// Appends stores the newest token's key and value before the attention.
 	Appends bool
-	List    pim.TokenList // of context tokens
-	Scores  bool          // no context: partial sums of the scores alone
+	List    pim.TokenList // the Context tokens
+	Scores  bool          // compute only the partial sums of the scores, without the context
 }
 
-// Program is the stream of instructions that computes the attention of heads of one shape, one after another, on one rank
-// (L3, sections 4.2 and 4.3). One head is: append of the newest token, load of q, scores of all chunks with their partial
-// sums read out behind them, softmax weights broadcast ahead of the context's reads, read-out of the context. Beyond the
-// score buffer, Spec.BeyondBuffer decides. A program is generated on the fly and used once.
+// Program is the stream of instructions that computes the attention of heads of one shape, one after another, on one rank (L3, sections 4.2
+// and 4.3). The steps of a head are: append of the newest token, load of q, scores of all chunks and read-out of their partial sums,
+// broadcast of softmax weights just before the context's reads that use them, read-out of the context. Spec.BeyondBuffer decides about
+// contexts beyond the score buffer. A program is generated on the fly and used once.
 type Program struct {
 	Geometry pim.Geometry
 	Shape    pim.HeadShape
@@ -43,11 +43,11 @@ type Program struct {
 	slots
 	waited
 
-	pending []Instruction      // appended by the current step
+	pending []Instruction      // instructions of the current step
 	count   [sequencers]uint32 // instructions generated so far
 }
 
-// position is where a program stands: what it generates next.
+// position is the state of a program: what it generates next.
 type position struct {
 	head    int // current head
 	stage   stage
@@ -56,83 +56,83 @@ type position struct {
 	limit   int // end of the stage's tokens
 }
 
-// rowVisit is the row that all banks have open, and how far the stage has read it.
+// rowVisit is the row that is open in all banks, and how far the stage has read it.
 type rowVisit struct {
 	open    bool
-	openRow int32 // if open
-	visited int   // which visit of it
-	rowEnd  int   // token that needs the stage's next row, or another place in the open one
+	openRow int32 // the open row, if open is set
+	visited int   // number of the current visit
+	rowEnd  int   // first token that needs another row, or another position in the open one
 	column  int32 // of the stage's next token
-	loaded  int   // group of keys whose scales q has, -1: none
-	// What all MACAs of the open row have in common, and all transfers of partial sums or weights.
+	loaded  int   // group of keys whose scales q is multiplied by, -1: none
+	// Templates of all MACAs of the open row, and of all transfers of partial sums or weights.
 	read, transfer Instruction
 }
 
-// groupReads is how far a rank-level unit has read the group of banks that it visits.
+// groupReads is how far a rank-level unit has read the current group of banks.
 type groupReads struct {
-	group, pass       int    // to read next
-	streamed, columns int    // of the visit, that the pass has read, and all
-	opened, opens     uint32 // bank sequencer's count after the activation of the group, and of the next one
+	group, pass       int    // next to read
+	streamed, columns int    // columns of the visit read in this pass, and all of them
+	opened, opens     uint32 // bank sequencer's count after the activation of the group, and of the next group
 	scoreRead         uint32 // result sequencer's count after the latest key
 }
 
-// slots are the turns of result and weight slots, with the counts after each slot's last use.
+// slots has the next result and weight slot in rotation, with the counts after each slot's last use.
 type slots struct {
-	unit     int                 // next result slot's turn
+	unit     int                 // next result slot
 	slotRead [ResultSlots]uint32 // of the result sequencer
-	set      int                 // next weight slot's turn
+	set      int                 // next weight slot
 	setUsed  [WeightSlots]uint32 // of the bank sequencer
 }
 
-// waited are counts of a sequencer's instructions that later ones wait for.
+// waited has counts of a sequencer's instructions for which later ones wait.
 type waited struct {
 	queryLoaded uint32   // buffer sequencer's before the head's q load
 	appended    uint32   // bank sequencer's before the head's first q
 	scaled      uint32   // result sequencer's after the open row's scales
-	scoreDone   uint32   // bank sequencer's after the latest opScore
+	scoreDone   uint32   // bank sequencer's after the latest OpScore
 	partialRead []uint32 // by pass: result sequencer's after the latest chunk
-	contextDone []uint32 // by pass: bank sequencer's after its latest opContext
-	contextRead uint32   // result sequencer's after the latest opReadContext
+	contextDone []uint32 // by pass: bank sequencer's after its latest OpContext
+	contextRead uint32   // result sequencer's after the latest OpReadContext
 }
 
-// Plan is what Spec, device and shape fix for all chunks.
+// Plan has the numbers that Spec, device and shape determine for all chunks.
 type Plan struct {
 	buffering
 
 	MACs             int // multiplier sets
-	multiplierPasses int // of a set over what one read brings
+	multiplierPasses int // passes of a set for one read
 	Multipliers      int // of a set
 	setColumns       int // columns of one weight slot
-	stepSize         int // bound of the instructions of one step
+	stepSize         int // bound on the instructions of one step
 	simultaneous     bool
-	RankLevel        bool // no multipliers beside the banks
+	RankLevel        bool // no multipliers at the banks
 	Rescore          bool // Refetch: one maximum and sum, keys beyond the buffer scored twice
-	rowYields        bool // read-out and softmax are slower than the switch from K to V
-	drainYields      bool // read-out of the context is slower than the precharge
-	loadYields       bool // load of q is slower than the first activation
-	VisitTokens      int  // of a row that are read before the banks close: all, unless that takes longer than REFs can wait
+	rowYields        bool // read-out and softmax take longer than the switch from K to V
+	drainYields      bool // read-out of the context takes longer than the precharge
+	loadYields       bool // load of q takes longer than the first activation
+	VisitTokens      int  // tokens of a row that are read before the banks close: all, unless that takes longer than REFs can be postponed
 	spans
 }
 
-// buffering is how a head passes through the buffers.
+// buffering has the use of the buffers by a head.
 type buffering struct {
-	passes          int // MACAs of one column: query heads by multiplier sets, rounded up
+	passes          int // MACAs for one column: query heads divided by multiplier sets, rounded up
 	PartialBursts   int // RDRES of one chunk and query head
 	WeightsPerBurst int // tokens whose weights one WRBUF carries
 	SetTokens       int // tokens of one weight slot: whole columns and whole bursts
 	setBursts       int // WRBUF of one weight slot and query head
-	ContextBursts   int // RDRES of one query head's accumulators, of a burst of the value where that is part of the key
-	readOuts        int // bursts of a value that accumulators have apart: 1, or all where values are parts of keys
+	ContextBursts   int // RDRES of one query head's accumulators; with values in keys, for one burst of the value
+	readOuts        int // separate accumulators for bursts of a value: 1, or one for each burst with values in keys
 	SegmentTokens   int // tokens that pass through the score buffer at once
 	partialBytes    int // width of a partial sum
 	contextBytes    int // width of an accumulator
 }
 
-// spans bound clocks.
+// spans are bounds in clocks.
 type spans struct {
 	activateSpan int64 // first to last ACT of an all-bank activation
-	rowSpan      int64 // bound of the clocks between two row boundaries
-	headSpan     int64 // bound of what a head takes besides its rows
+	rowSpan      int64 // between two row boundaries
+	headSpan     int64 // of a head beyond its rows
 }
 
 type stage uint8 // what a program generates next
@@ -144,7 +144,7 @@ const (
 	stageRescore
 	stageContext
 	stageReadOut
-	stageClose // of a head without context
+	stageClose // for a head without context
 	stageEnd
 )
 
@@ -173,7 +173,7 @@ func NewProgram(spec *pim.Spec, d *dram.Spec, shape pim.HeadShape, heads []Head)
 	return p, nil
 }
 
-// makePlan derives the plan, and the bounds that go with it.
+// makePlan computes the plan and its bounds.
 func (p *Program) makePlan(spec *pim.Spec, d *dram.Spec) error {
 	g, precision := &p.Geometry, spec.Precision.Resolve()
 	segment, err := spec.SegmentTokens(d, p.Shape)
@@ -183,7 +183,7 @@ func (p *Program) makePlan(spec *pim.Spec, d *dram.Spec) error {
 	chipBytes := g.BurstBytes / g.Chips // a chip's share of one burst
 	chipElements := chipBytes * 8 / g.ElementBits
 	bursts := func(bytes int) int { return max(1, (bytes+chipBytes-1)/chipBytes) }
-	weights := min(max(1, chipBytes/precision.Weights.Bytes()), g.ChunkTokens) // eight banks of x16 chips in DDR5 have fewer tokens than fit
+	weights := min(max(1, chipBytes/precision.Weights.Bytes()), g.ChunkTokens) // eight banks of x16 chips in DDR5 have fewer tokens than fit a burst
 	set := max(g.ColumnTokens, weights)
 	p.Plan = Plan{
 		MACs:             spec.MACsPerRead,
@@ -216,9 +216,8 @@ func (p *Program) makePlan(spec *pim.Spec, d *dram.Spec) error {
 	return p.boundSpans(spec, d)
 }
 
-// boundSpans sets what bounds the clocks and the instructions between two places where a refresh or a
-// transfer may come in: of a step, a row and a head. It also says where the rank is free for others. A part on which REFs cannot wait
-// until the banks close is refused.
+// boundSpans sets bounds for a step, a row and a head: clocks and instructions between places where a refresh or a transfer may intervene.
+// It also determines which instructions yield. It refuses a part for which REFs cannot be postponed until the banks close.
 func (p *Program) boundSpans(spec *pim.Spec, d *dram.Spec) error {
 	g := &p.Geometry
 	burst, served := d.BurstClocks(), min(p.MACs, p.Shape.Queries)
@@ -231,7 +230,7 @@ func (p *Program) boundSpans(spec *pim.Spec, d *dram.Spec) error {
 	queries := p.Shape.Queries
 	sets := max(1, g.ChunkTokens/p.SetTokens) // of a chunk
 	setBursts := sets * p.setBursts
-	columns := max(g.KeyBursts, g.ValueBursts) // of a bank that a chunk takes
+	columns := max(g.KeyBursts, g.ValueBursts) // of a bank, for one chunk
 	p.stepSize = 3*g.Banks + 8*columns + p.passes*(columns+sets*p.setColumns) +
 		queries*(g.QueryBursts+max(p.PartialBursts, setBursts, p.readOuts*p.ContextBursts))
 
@@ -261,7 +260,7 @@ func (p *Program) boundSpans(spec *pim.Spec, d *dram.Spec) error {
 			break
 		}
 	}
-	if int64(chunk) > most { // whatever else there is, it takes longer than REFs can wait
+	if int64(chunk) > most { // this alone takes longer than REFs can be postponed
 		least := (chunk + rules.Postpone + rules.PullIn - 1) / (rules.Postpone + rules.PullIn)
 		return &input.Error{Key: "dram.tREFI", Value: fmt.Sprint(d.TREFI), Expected: fmt.Sprintf(
 			"at least %d clocks: with %d query heads the banks of a rank stay open for %d, and %s lets %d REFs wait and %d come early; or fewer query heads, or more sets of multipliers (pim.macs_per_read)",
@@ -274,8 +273,8 @@ func (p *Program) boundSpans(spec *pim.Spec, d *dram.Spec) error {
 	return nil
 }
 
-// boundarySpan returns a bound of the clocks from the instruction in, which
-// stands at a boundary, to the next row boundary, or to the next head's.
+// boundarySpan returns a bound on the clocks from the instruction in, which is at a boundary, to the next row boundary, or to the next
+// head's.
 func (p *Program) boundarySpan(in *Instruction, wholeHead bool) int64 {
 	if !wholeHead {
 		return p.rowSpan + p.headSpan
@@ -288,7 +287,7 @@ func (p *Program) boundarySpan(in *Instruction, wholeHead bool) int64 {
 	return rows*int64(p.Geometry.RowTokens/p.VisitTokens)*p.rowSpan + p.headSpan
 }
 
-// Restart begins the program again, for other heads of the same shape.
+// Restart starts the program again with other heads of the same shape.
 func (p *Program) Restart(heads []Head) {
 	p.Heads = heads
 	p.head, p.segment, p.token, p.open = 0, 0, 0, false
@@ -300,8 +299,7 @@ func (p *Program) Restart(heads []Head) {
 	p.startHead()
 }
 
-// Next appends the next few instructions (those of one chunk, one row switch)
-// to buffer and returns it; it appends nothing at the end.
+// Next appends the next few instructions (one chunk, one row switch) to buffer and returns it; it appends nothing at the end.
 func (p *Program) Next(buffer []Instruction) []Instruction {
 	p.pending = slices.Grow(buffer, p.stepSize)
 	for n := len(buffer); len(p.pending) == n && p.stage != stageEnd; {
@@ -377,7 +375,7 @@ func (p *Program) advance() {
 		default:
 			p.nextSegment()
 		}
-	case stageContext: // read-out is at the head's end, and after each segment where their outputs are merged
+	case stageContext: // read-out is at the head's end, and after each segment if their outputs are merged
 		switch {
 		case p.token < p.limit:
 		case p.token >= context || !p.Rescore:
@@ -395,7 +393,7 @@ func (p *Program) advance() {
 	}
 }
 
-// nextSegment begins the scores of the segment after the current one.
+// nextSegment starts the scores of the next segment.
 func (p *Program) nextSegment() {
 	stage := stageScore
 	if p.Rescore {
@@ -410,8 +408,7 @@ func (p *Program) begin(s stage, token int) {
 	p.limit = min(p.Heads[p.head].Context, token+p.SegmentTokens)
 }
 
-// eachWait calls with every count of a sequencer's instructions that the program may have a later instruction wait for. Slots come in the
-// order of their turns.
+// eachWait calls call for every count of a sequencer's instructions for which a later instruction may wait. Slots come in rotation order.
 func (p *Program) eachWait(call func(s Sequencer, count uint32)) {
 	for i := range ResultSlots {
 		call(ResultSequencer, p.slotRead[(p.unit+i)%ResultSlots])

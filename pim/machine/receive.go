@@ -8,21 +8,20 @@ import (
 	"github.com/l3sim/l3sim/pim"
 )
 
-// receiver interrupts a run by a transfer.
+// receiver interrupts a run for a transfer.
 type receiver struct {
 	transfer *Transfer
 	from     int64 // clock from which the transfer waits
-	start    int64 // first command of the transfer
-	End      int64 // banks precharged after it
+	start    int64 // clock of its first command
+	End      int64 // clock at which banks are precharged after it
 }
 
-// Receive lets the next run give way to a transfer, which waits from a clock on
-// for the next boundary (Spec.TransferBoundary).
+// Receive makes the next run give way to a transfer, which waits from clock from for the next boundary (Spec.TransferBoundary).
 func (m *Machine) Receive(t *Transfer, from int64) {
 	m.Receiver = receiver{transfer: t, from: from}
 }
 
-// gaveWay lets the transfer in if it waits and the bank sequencer, about to issue at clock, stands at a boundary.
+// gaveWay lets a waiting transfer in, if the bank sequencer's instruction, about to issue at clock, is at a boundary.
 func (m *Machine) gaveWay(clock int64) bool {
 	r := &m.Receiver
 	in := m.queues[BankSequencer].front()
@@ -47,7 +46,7 @@ func (m *Machine) gaveWay(clock int64) bool {
 	return true
 }
 
-// hostCommand counts and passes on a command of a transfer.
+// hostCommand counts a command of a transfer and passes it on.
 func (m *Machine) hostCommand(clock int64, in *Instruction) {
 	m.Counters.Commands[in.Command]++
 	if m.Observe == nil {
@@ -76,7 +75,7 @@ func (m *Machine) atBoundary(in *Instruction) bool {
 	return in.Op == OpScore && in.Burst == 0 || in.Op == OpContext && int(in.Token)%g.ChunkTokens == 0
 }
 
-// reactivate opens the row that a transfer within it closed.
+// reactivate reopens the row that a transfer within it closed.
 func (m *Machine) reactivate(h *hostStream, row int32) {
 	if m.program.simultaneous {
 		h.command(AllBanks(dram.ACTA, OpActivate, row, -1))
@@ -88,19 +87,19 @@ func (m *Machine) reactivate(h *hostStream, row int32) {
 	}
 }
 
-// TransferMeasurement is what a transfer costs the rank that receives it, and the channel.
+// TransferMeasurement is the cost of a transfer for the rank that receives it, and for the channel.
 type TransferMeasurement struct {
 	WaitClocks  int64   // from the request to the first command, at the boundary
-	WriteClocks int64   // from there to banks precharged
-	BusShare    float64 // of WriteClocks in which data moved
-	LostClocks  int64   // by which the receiving rank's heads were done later
-	// ComputeShare is the part of all ranks' computing that remains while the channel transfers: the other ranks have
-	// command and data buses of their own and do not stop.
+	WriteClocks int64   // from that command to banks precharged
+	BusShare    float64 // share of WriteClocks in which data moved
+	LostClocks  int64   // delay of the receiving rank's heads
+	// ComputeShare is the share of all ranks' computing that continues while the channel transfers: the other ranks have their own command
+	// and data buses and do not stop.
 	ComputeShare float64
 }
 
-// MeasureTransfer runs heads of context tokens on a rank and interrupts them at clock from by a transfer of tokens tokens of
-// another head, on a channel of ranks ranks.
+// MeasureTransfer runs heads of context tokens on a rank of a channel with ranks ranks. At clock from, it interrupts them by a transfer of
+// another head's tokens.
 func MeasureTransfer(spec *pim.Spec, d *dram.Spec, shape pim.HeadShape, ranks, context, tokens int, from int64) (*TransferMeasurement, error) {
 	if ranks < 1 || tokens < 1 || from < 0 {
 		return nil, &input.Error{Key: "tokens", Value: fmt.Sprint(tokens), Expected: "at least one token and one rank"}

@@ -8,14 +8,13 @@ import (
 	"github.com/l3sim/l3sim/pim"
 )
 
-// refreshManager is the buffer unit's (L3, section 4.4): it owes one REF every tREFI. It pays where all banks are closed anyway:
-// between two heads or two rows. At each of these boundaries it issues the REFs that keep the debt within the limit until
-// the next boundary. Before a head it counts as if the head had no row boundaries, so that it interrupts a head only where
-// it must.
+// refreshManager is the buffer unit's refresh manager (L3, section 4.4), which owes one REF every tREFI. It issues REFs where all banks are
+// closed anyway: between two heads or two rows. At each such boundary it issues the REFs that keep the debt within the limit until the next
+// boundary. Before a head it plans as if the head had no row boundaries, so that it interrupts a head only when necessary.
 type refreshManager struct {
 	On       bool
-	limit    int64 // REFs that may be owed
-	ahead    int64 // REFs that may be issued ahead of time; only a row longer than tREFI times the limit needs any
+	limit    int64 // largest number of postponed REFs
+	ahead    int64 // REFs that may be pulled in; needed only if a row takes longer than tREFI times the limit
 	interval int64 // tREFI
 
 	done    int64 // REFs issued
@@ -34,8 +33,7 @@ func (r *refreshManager) reset() {
 	r.done, r.pending, r.checked, r.maxDebt = 0, 0, false, 0
 }
 
-// due decides, once for each boundary, how many REFs go before the bank
-// sequencer's next instruction, and reports whether any is left.
+// due decides, once at each boundary, how many REFs precede the bank sequencer's next instruction, and reports whether any is left.
 func (r *refreshManager) due(m *Machine) bool {
 	if r.checked {
 		return r.pending > 0
@@ -58,7 +56,7 @@ func (r *refreshManager) pay(clock int64) {
 	r.done++
 }
 
-// late refuses a run up to clock end in which more REFs were owed than the standard lets wait: the bounds of rows did not hold.
+// late refuses a run, ending at clock end, in which more REFs were owed than the standard allows: the bounds of rows were wrong.
 func (r *refreshManager) late(end int64, d *dram.Spec, queries int) error {
 	rules := d.Rules()
 	most := max(r.maxDebt, r.owed(end))
@@ -69,21 +67,21 @@ func (r *refreshManager) late(end int64, d *dram.Spec, queries int) error {
 		"more clocks: with %d query heads the rank came to owe %d REFs before its banks closed, and %s lets %d wait; or fewer query heads, or more sets of multipliers (pim.macs_per_read)", queries, most, rules.Name, rules.Postpone), OtherKeys: []string{"pim.macs_per_read"}}
 }
 
-// toPay returns the REFs to issue at clock so that the debt keeps within the limit
-// over the next row, and where one payment can achieve it over the whole head.
+// toPay returns the REFs to issue at clock so that the debt stays within the limit over the next row and, if one payment suffices for that,
+// over the whole head.
 func (r *refreshManager) toPay(clock, owed, row, head int64) int64 {
 	over := func(span int64) int64 { return owed + (clock%r.interval+span)/r.interval - r.limit }
 	if n := over(head); n <= owed {
 		return max(n, 0)
 	}
-	return max(min(over(row), owed+r.ahead), 0) // fewer where some are ahead already
+	return max(min(over(row), owed+r.ahead), 0) // fewer if some were pulled in already
 }
 
 // allBankAddress is the address of commands to the whole rank.
 var allBankAddress = dram.Address{BankGroup: -1, Bank: -1, Row: -1, Column: -1}
 
-// refreshReady returns a bound of the clock of the next REF: after the results
-// that are ready to be read out, since nothing else may issue within tRFC.
+// refreshReady returns a bound on the clock of the next REF: after the read-out of results that are ready, since nothing else may issue
+// within tRFC.
 func (m *Machine) refreshReady() int64 {
 	if t := m.ready(ResultSequencer); t < blocked {
 		return t + 1

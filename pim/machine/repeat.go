@@ -2,13 +2,13 @@ package machine
 
 import "slices"
 
-// repeats skips repetitions of a run: chunks within a row, rows within a stage and segments of the score buffer within a head, and
-// with a rank-level unit columns within a visit of a group of banks.
+// repeats skips repetitions of a run: chunks within a row, rows within a stage, segments of the score buffer within a head and, with a
+// rank-level unit, columns within a visit of a group of banks.
 //
-// What a machine does next follows from its state, relative to the clock, and from the instructions that the program goes on to
-// generate. The program marks where it is asked for the next block of instructions. If the state at a mark equals that at
-// the mark before, each further block of the kind takes what the one between them took: the program jumps over all of them, and
-// their clocks and counts are added. A table is built 150 times faster so (1.4 s became 9 ms).
+// The future of a machine follows from its state, relative to the clock, and from the instructions that the program will generate. The
+// program marks the points at which it is asked for the next block of instructions. If the state at a mark equals that at the mark before,
+// each further block of the kind takes as long as the one between them. The program then jumps over all of them, and their clocks and
+// counts are added. This builds a table 150 times faster (1.4 s became 9 ms).
 type repeats struct {
 	On      bool
 	skipped int64 // clocks skipped so far
@@ -16,7 +16,7 @@ type repeats struct {
 	scratch []int64
 }
 
-// Blocks that repeat, each within the next: columns of a visit with a rank-level unit, chunks of a row, rows, segments.
+// Blocks that repeat, from innermost to outermost: columns of a visit with a rank-level unit, chunks of a row, rows, segments.
 const (
 	columnBlock = iota
 	chunkBlock
@@ -24,32 +24,32 @@ const (
 	segmentBlock
 )
 
-// mark is where the latest block of a kind began.
+// mark is the beginning of the latest block of a kind.
 type mark struct {
 	valid bool
-	seen  int // blocks since they began anew
-	// skipComparisons is the first blocks whose states are not compared, which costs as much as a block: three less than it took
-	// to find the latest repeat.
+	seen  int // blocks since the last restart of the sequence
+	// skipComparisons is the number of first blocks whose states are not compared, since a comparison costs as much as a block. It is three
+	// less than the number that the latest repeat needed.
 	skipComparisons int
 	state           []int64 // of the machine, see appendState
 	clock           int64   // with skipped clocks
 	counters        counters
 }
 
-// reset forgets all marks: the next head is another one.
+// reset clears all marks for the next head.
 func (r *repeats) reset() {
 	r.skipped = 0
 	r.unmark(columnBlock, chunkBlock, rowBlock, segmentBlock)
 }
 
-// unmark has blocks of these kinds begin anew at their next marks.
+// unmark restarts the sequences of blocks of these kinds.
 func (r *repeats) unmark(kinds ...int) {
 	for _, k := range kinds {
 		r.marks[k].begin()
 	}
 }
 
-// begin forgets the blocks so far. Where they were too few to be compared, skipComparisons is halved.
+// begin restarts a sequence of blocks. If it was too short for any comparison, skipComparisons is halved.
 func (b *mark) begin() {
 	if b.seen > 0 && b.seen <= b.skipComparisons {
 		b.skipComparisons /= 2
@@ -57,15 +57,15 @@ func (b *mark) begin() {
 	b.valid, b.seen = false, 0
 }
 
-// skip moves the program over repetitions, if it stands at a mark and the run repeats.
+// skip moves the program past repetitions, if it is at a mark and the run repeats.
 func (m *Machine) skip() {
 	p, r, g := m.program, &m.Repeats, &m.program.Geometry
 	if p.head < len(p.Heads) && p.Heads[p.head].List != nil {
-		return // extents of any lengths
+		return // extents may have any length
 	}
 	if p.stage != stageScore && p.stage != stageRescore && p.stage != stageContext {
 		r.unmark(columnBlock, chunkBlock, rowBlock)
-		if p.stage != stageReadOut || p.token >= p.Heads[p.head].Context { // and no segment is to follow
+		if p.stage != stageReadOut || p.token >= p.Heads[p.head].Context { // and no segment follows
 			r.unmark(segmentBlock)
 		}
 		return
@@ -80,7 +80,7 @@ func (m *Machine) skip() {
 		return
 	case p.token == p.segment*p.SegmentTokens:
 		r.unmark(chunkBlock, rowBlock)
-		if p.stage == stageContext { // the one place in a segment where every program is asked for more
+		if p.stage == stageContext { // the only point in a segment at which every program asks for more
 			m.skipSegments()
 		}
 		return
@@ -97,7 +97,7 @@ func (m *Machine) skip() {
 		rowEnd, size = p.token-p.token%g.RowTokens+g.RowTokens, p.VisitTokens
 	}
 	if n := p.Shape.KeyGroup; n > 0 && p.stage != stageContext {
-		if p.token%n == 0 { // q is loaded anew before this chunk
+		if p.token%n == 0 { // q is loaded again before this chunk
 			r.unmark(chunkBlock)
 			return
 		}
@@ -106,9 +106,9 @@ func (m *Machine) skip() {
 	p.jump(m.skipBlocks(chunkBlock, (min(rowEnd, p.limit)-1-p.token)/size) * size)
 }
 
-// skipSegments moves the program over segments, if the run repeats from the context of one to that of a later one. Only whole
-// segments are passed over, and the program stands at the context of a whole one then. With Refetch the first context follows the scores
-// of all tokens: q has the last group's scales then, and is loaded anew where later segments may have it.
+// skipSegments moves the program past segments, if the run repeats from the context of one to that of a later one. It skips only whole
+// segments, and the program must be at the context of a whole one. With Refetch the first context follows the scores of all tokens: q then
+// has the last group's scales, and is loaded again if later segments may have them.
 func (m *Machine) skipSegments() {
 	p := m.program
 	if p.Rescore && p.segment == 0 && p.Shape.KeyGroup > 0 {
@@ -120,12 +120,12 @@ func (m *Machine) skipSegments() {
 	}
 }
 
-// skipBlocks marks the beginning of a block of a kind and returns how many blocks the program is to pass over: most, if these
-// repeat the one before, or none.
+// skipBlocks marks the beginning of a block of a kind. It returns the number of blocks to skip: most, if they repeat the previous block, or
+// none.
 func (m *Machine) skipBlocks(kind, most int) int {
 	r := &m.Repeats
 	b := &r.marks[kind]
-	if most < 2 { // not worth a look
+	if most < 2 { // not worth a comparison
 		b.begin()
 		return 0
 	}
@@ -139,9 +139,8 @@ func (m *Machine) skipBlocks(kind, most int) int {
 		b.valid, b.clock, b.counters = true, m.now+r.skipped, m.Counters
 		return 0
 	}
-	b.skipComparisons = max(b.seen-3, 0) // two looks before the one that finds a repeat: it may show earlier
-	// Chunks that keep their sums in the score buffer look like those that do not:
-	// the skip may pass that border, since it leaves no trace in time.
+	b.skipComparisons = max(b.seen-3, 0) // two comparisons before the one that finds a repeat, since it may appear earlier
+	// Chunks that keep their scores in the score buffer take as long as those that do not, so the skip may cross the limit of the buffer.
 	m.Counters.add(int64(most), &m.Counters, &b.counters)
 	r.skipped += int64(most) * span
 	m.open.since = m.now + r.skipped
@@ -149,9 +148,9 @@ func (m *Machine) skipBlocks(kind, most int) int {
 	return most
 }
 
-// appendState appends all that decides when further instructions issue and how their clocks are counted, relative to the latest clock
-// and to the instructions issued so far: the rank's timing state, the instructions that wait, and the issue clocks of
-// those that later ones may wait for.
+// appendState appends everything that determines when further instructions issue and how their clocks are counted, relative to the latest
+// clock and to the issued instructions: the rank's timing state, waiting instructions, and the issue clocks of instructions for which later
+// ones may wait.
 func (m *Machine) appendState(dst []int64) []int64 {
 	dst = m.state.AppendRelative(dst, m.now)
 	switched := int64(0)
@@ -159,7 +158,7 @@ func (m *Machine) appendState(dst []int64) []int64 {
 		switched = 1
 	}
 	dst = append(dst, m.free-m.now, max(m.reading-m.now, 0), m.heads.lastRead-m.now, int64(m.heads.lastOp), switched)
-	var recent [sequencers]int32 // latest instructions of which one may still be waited for
+	var recent [sequencers]int32 // latest instructions, for one of which another may still wait
 	for s := range m.queues {
 		for ; uint32(recent[s]) < m.issued[s] && recent[s] < history; recent[s]++ {
 			clock := m.clocks[s][(m.issued[s]-1-uint32(recent[s]))&(history-1)] - m.now
@@ -168,9 +167,9 @@ func (m *Machine) appendState(dst []int64) []int64 {
 			}
 			dst = append(dst, clock)
 		}
-		dst = append(dst, 1) // no clock lies behind the latest
+		dst = append(dst, 1) // no clock is after the latest
 	}
-	// count appends a count of a sequencer's instructions; those that issued long ago are alike.
+	// count appends a count of a sequencer's instructions; counts of instructions that issued long ago become equal.
 	count := func(s Sequencer, n uint32) { dst = append(dst, int64(max(int32(n-m.issued[s]), -recent[s]))) }
 	for s := range m.queues {
 		q := &m.queues[s]

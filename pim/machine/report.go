@@ -8,13 +8,13 @@ import (
 	"github.com/l3sim/l3sim/pim"
 )
 
-// Report is a Measurement as pim attention prints it.
+// Report is a Measurement in the form that pim attention prints.
 type Report struct {
 	Context     int    `json:"context"`
 	Heads       int    `json:"heads"`
 	KVHeads     int    `json:"kv_heads"`
 	HeadDim     int    `json:"head_dim"`
-	ValueDim    int    `json:"value_dim,omitempty"` // where values are not as wide as keys, likewise padded
+	ValueDim    int    `json:"value_dim,omitempty"` // if values differ in width from keys; also padded
 	KVBits      int    `json:"kv_bits"`
 	PaddedDim   int    `json:"padded_head_dim"`
 	PaddedValue int    `json:"padded_value_dim,omitempty"`
@@ -24,7 +24,7 @@ type Report struct {
 
 	QueryHead HeadReport `json:"query_head"`
 
-	// All heads in sequence: their attention, and what appends and refresh add up to the total.
+	// All heads in sequence: their attention, and the clocks that appends and refresh add.
 	Clocks         int64            `json:"clocks"`
 	AppendClocks   int64            `json:"append_clocks"`
 	RefreshClocks  int64            `json:"refresh_clocks"`
@@ -36,17 +36,17 @@ type Report struct {
 	EnergyMJ       dram.Millijoules `json:"energy_millijoules"`
 }
 
-// HeadReport is one query head alone, without append and refresh, however many there are.
+// HeadReport is one query head, without append and refresh, however many there are.
 type HeadReport struct {
 	Clocks       int64     `json:"clocks"`
 	Phases       Phases    `json:"phases"`
 	StallClocks  int64     `json:"stall_clocks"`
-	AppendClocks int64     `json:"append_clocks"` // what its append would add
+	AppendClocks int64     `json:"append_clocks"` // clocks that its append would add
 	PeakShare    float64   `json:"peak_share"`
 	Occupancy    Occupancy `json:"occupancy"`
 }
 
-// NewReport returns the report of a load on a rank; unitRead is the share of a read that one for a unit takes
+// NewReport returns the report of a load on a rank. unitRead is the energy of a read for a unit as a share of a read to the pins
 // (dram.Energy.UnitReads).
 func NewReport(l Load, spec *pim.Spec, d *dram.Spec, m *Measurement, unitRead float64) *Report {
 	joules := m.Energy.UnitReads(unitRead)
@@ -65,7 +65,7 @@ func NewReport(l Load, spec *pim.Spec, d *dram.Spec, m *Measurement, unitRead fl
 	return r
 }
 
-// WriteLines writes lines whose cells tabs divide.
+// WriteLines writes lines with tabs between cells.
 func (r *Report) WriteLines(t io.Writer) {
 	widths := fmt.Sprint(r.HeadDim)
 	if r.ValueDim > 0 {

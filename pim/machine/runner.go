@@ -14,7 +14,7 @@ type Runner struct {
 	Issued  int64 // commands of all runs
 }
 
-// NewRunner checks the specifications and returns a program and a machine that run heads of any length for a table.
+// NewRunner checks the specifications and returns a Runner for heads of any length, for tables.
 func NewRunner(spec *pim.Spec, d *dram.Spec, shape pim.HeadShape) (*Runner, error) {
 	if err := input.Validate(spec); err != nil {
 		return nil, err
@@ -37,7 +37,7 @@ func NewRunner(spec *pim.Spec, d *dram.Spec, shape pim.HeadShape) (*Runner, erro
 	return &Runner{Program: p, Machine: m}, nil
 }
 
-// Ends returns the clocks at which each of a sequence of heads is done.
+// Ends returns the end, in clocks, of each of a sequence of heads.
 func (b *Runner) Ends(heads ...Head) []int64 {
 	b.heads = append(b.heads[:0], heads...)
 	b.Program.Restart(b.heads)
@@ -56,7 +56,7 @@ func (b *Runner) Run(h Head) int64 {
 	return 0 // interrupted
 }
 
-// Measure returns what one head has the rank do.
+// Measure returns the activity of one head.
 func (b *Runner) Measure(h Head) Activity {
 	took := b.Run(h)
 	return b.Machine.Counters.activity(took, b.Program.Geometry.Banks)

@@ -2,8 +2,8 @@ package machine
 
 import "github.com/l3sim/l3sim/dram"
 
-// spacing returns the clocks from one of many commands to the next, in the mean, rounded up: reads or writes of one bank of each
-// bank group in turn, as a rank-level unit and the host have them, or commands to all banks. A table of the user's own may have them slower than tCCD says.
+// spacing returns the mean clocks between many equal commands, rounded up: reads or writes of one bank of each bank group in turn, as for a
+// rank-level unit and the host, or commands to all banks. In a user's table they may be slower than tCCD suggests.
 func spacing(d *dram.Spec, cmd dram.Command) int {
 	const rounds = 32
 	state := dram.NewState(d, 1, programCommands...)
@@ -24,7 +24,7 @@ func spacing(d *dram.Spec, cmd dram.Command) int {
 	}
 	var first, last int64
 	for round := range rounds + 1 {
-		if round == 1 { // the first waits for the activations
+		if round == 1 { // the first round waits for the activations
 			first = last
 		}
 		for _, a := range banks {

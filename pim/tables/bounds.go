@@ -8,23 +8,22 @@ import (
 	"github.com/l3sim/l3sim/pim/series"
 )
 
-// BoundTable holds the clocks that a rank takes for the bounds of one KV head's pages, which lie in rows of their own, each
-// as a key of its smallest and its largest elements: to score them, by their number, and to store one.
+// BoundTable holds a rank's clocks for the bounds of one KV head's pages: to score them, by their number, and to store one. A page's bounds
+// are stored in separate rows, as one key with its smallest and its largest elements.
 type BoundTable struct {
-	Pace   Pace                            // that scoring is at, and neither Store nor Update: they open one bank
-	step   int                             // bounds that are scored at once
+	Pace   Pace                            // power limit for scoring; Store and Update open only one bank
+	step   int                             // bounds scored at once
 	scores series.Series[machine.Activity] // by step
 	topK   int64
 
-	Store  int64 // one bound written: activation, its bursts, precharge
-	Update int64 // one bound read, compared with a key beside the re-layout unit and written again
+	Store  int64 // one bound written: activation, bursts, precharge
+	Update int64 // one bound read, compared with a key by logic in the re-layout unit, and written again
 }
 
-const boundRows = 16 // the rows of bounds up to which a table is checked: further ones add the same
+const boundRows = 16 // rows of bounds up to which a table is checked: further rows add the same
 
-// NewBoundTable measures the scores of bounds of heads of a shape: in one pass for the added queries of the
-// group, or with perQuery in one for each set of query heads. by is SelectBank or SelectRank,
-// topK the clocks from the last score to the list.
+// NewBoundTable measures the scoring of bounds for heads of a shape: in one pass for the sum of the group's queries or, with perQuery, in
+// one pass for each set of query heads. by is SelectBank or SelectRank, topK the clocks from the last score to the list.
 func NewBoundTable(spec *pim.Spec, d *dram.Spec, shape pim.HeadShape, by string, perQuery bool, topK int) (*BoundTable, error) {
 	bounds := BoundsOf(shape)
 	if perQuery {
@@ -42,14 +41,13 @@ func NewBoundTable(spec *pim.Spec, d *dram.Spec, shape pim.HeadShape, by string,
 	return t, nil
 }
 
-// BoundsOf returns the shape in which a unit scores a page's bounds: as one key, of the smallest and largest elements in
-// FP16, for one query, the sum of the group's queries.
+// BoundsOf returns the shape in which a unit scores a page's bounds: one key, of the smallest and largest elements in FP16, for one query,
+// the sum of the group's queries.
 func BoundsOf(shape pim.HeadShape) pim.HeadShape {
 	return pim.HeadShape{HeadDim: 2 * shape.HeadDim, Queries: 1, ElementBits: 16}
 }
 
-// writeBound returns the clocks for which a bank serves one bound: it is activated, read first where asked
-// for, written and closed.
+// writeBound returns the clocks that one bound takes in a bank: activation, a read if requested, the write and precharge.
 func writeBound(g *pim.Geometry, d *dram.Spec, read bool) (clock int64) {
 	state, a := dram.NewState(d, 1), dram.Address{}
 	issue := func(cmd dram.Command, times int) {
@@ -68,7 +66,7 @@ func writeBound(g *pim.Geometry, d *dram.Spec, read bool) (clock int64) {
 	return state.Earliest(dram.ACT, a)
 }
 
-// Select returns the clocks on an idle rank to score that many bounds and to choose from them.
+// Select returns the clocks on an idle rank to score the given number of bounds and to choose from them.
 func (t *BoundTable) Select(bounds int) int64 {
 	if bounds < 1 {
 		return 0
@@ -77,7 +75,7 @@ func (t *BoundTable) Select(bounds int) int64 {
 	return t.Pace.Clocks(clocksAt(&t.scores, (bounds-1)/t.step)+t.topK, &a)
 }
 
-// Activity returns what scoring that many bounds has the rank do.
+// Activity returns a rank's activity for scoring the given number of bounds.
 func (t *BoundTable) Activity(bounds int) machine.Activity {
 	if bounds < 1 {
 		return machine.Activity{}
@@ -85,15 +83,15 @@ func (t *BoundTable) Activity(bounds int) machine.Activity {
 	return t.scores.At((bounds - 1) / t.step)
 }
 
-// Values of PageLoad.Select: what scores pages.
+// Values of PageLoad.Select: which device scores pages.
 const (
-	SelectBank = "bank" // the units beside the banks, on rows of bounds
-	SelectRank = "rank" // a rank-level unit, which reads the bounds over the rank's bus
-	SelectGPU  = "gpu"  // the GPUs, which have the bounds in their memory: no clocks of the rank
-	SelectNone = "none" // nothing: the list is given
+	SelectBank = "bank" // the units at the banks, on rows of bounds
+	SelectRank = "rank" // a rank-level unit that reads the bounds over the rank's bus
+	SelectGPU  = "gpu"  // the GPUs, which hold the bounds in their memory: no clocks of the rank
+	SelectNone = "none" // none: the list is given
 )
 
-// BoundBuilder returns a builder that scores bounds, with SelectRank in a rank-level unit.
+// BoundBuilder returns a runner that scores bounds, in a rank-level unit with SelectRank.
 func BoundBuilder(spec *pim.Spec, d *dram.Spec, bounds pim.HeadShape, by string) (*machine.Runner, error) {
 	if err := input.Validate(spec); err != nil {
 		return nil, err

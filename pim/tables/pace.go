@@ -6,15 +6,15 @@ import (
 	"github.com/l3sim/l3sim/pim/machine"
 )
 
-// Pace is the limit of a rank's power as it spaces heads out: a head takes as long as its joules do at the limit, or as long as
-// its commands do where that is longer. The waits are in front of activations, where all banks are closed: they are legal
-// there, and rows are open for no longer, so that the joules stay the same. The zero value is no limit.
+// Pace is a limit on a rank's mean power. A head takes the longer of two times: that of its commands, and its energy divided by the limit.
+// The rank waits before activations, when all banks are closed: this is legal, and rows are open no longer, so that the energy stays the
+// same. The zero value is no limit.
 type Pace struct {
-	Each  machine.Activity // joules of one of each
-	Clock float64          // joules that a clock of the rank may take, in the mean over a head; 0 for no limit
+	Each  machine.Activity // joules of one of each count
+	Clock float64          // mean joules allowed for each clock of the rank, over a head; 0 for no limit
 }
 
-// Clocks returns how long a rank takes for what it does in so many clocks, if it does that as fast as it may.
+// Clocks returns a rank's clocks under the limit for an activity that takes the given clocks without it.
 func (p *Pace) Clocks(clocks int64, a *machine.Activity) int64 {
 	if p.Clock == 0 {
 		return clocks

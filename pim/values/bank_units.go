@@ -13,17 +13,18 @@ import (
 	"github.com/l3sim/l3sim/pim/machine"
 )
 
-// The arithmetic of one bank PU, for all banks of one chip: what a MACA does. The elements of the open row's column
-// come as numbers. Two routines of each kind serve what L3 has, four elements a column access: one without roundings,
-// one with. scoreAny and contextAny serve every width and mixture of formats, and give the same bits where both apply.
+// The arithmetic of a MACA: one bank PU, computed for all banks of one chip. The elements of the open row's column are given as numbers.
+// scoreBanks and contextBanks serve L3's case, four elements a column access, with a routine without roundings and one with. scoreAny and
+// contextAny serve every width and mixture of formats, and give the same bits where both apply.
 
-// maxChipElements is the most elements of a burst on one chip: FP16 on x16 in DDR5. maxBurstElements is the most of a burst: of 4 bits.
+// maxChipElements is the largest number of elements of a burst on one chip: FP16 on x16 in DDR5. maxBurstElements is the largest number in
+// a burst: 4-bit elements.
 const (
 	maxChipElements  = 16
 	maxBurstElements = pim.BurstBits / 4
 )
 
-type rounding struct{ products, sums bool } // says which results of a bank PU are rounded to FP16
+type rounding struct{ products, sums bool } // which results of a bank PU are rounded to FP16
 
 func round(x float32, half bool) float32 {
 	if half {
@@ -32,8 +33,8 @@ func round(x float32, half bool) float32 {
 	return x
 }
 
-// scoreBanks adds q·k over this column access to each bank's partial sum: products, then the adder tree, then the sum so
-// far. Banks are stride elements apart. The multipliers of a set take width elements at a time.
+// scoreBanks adds q·k over this column access to each bank's partial sum: products, then the adder tree, then the sum so far. Banks are
+// stride elements apart. A set's multipliers take width elements at a time.
 func scoreBanks(values []float32, stride, width int, q, partial []float32, r rounding) {
 	switch {
 	case len(q) == 4 && width == 4 && r == rounding{}:
@@ -53,8 +54,8 @@ func scoreFP32(values []float32, stride int, q *[4]float32, partial []float32) {
 	}
 }
 
-// halfUnits has for each exponent of a float32 a number so large that the unit of its last place is FP16's there:
-// adding it rounds. What overflows in any case, from 2^16 on, has 0.
+// halfUnits has, for each exponent of a float32, a number whose last place has the weight of FP16's last place for that exponent: adding it
+// rounds to FP16. Exponents from 2^16 on, which always overflow, have 0.
 var halfUnits = func() *[1 << 8]float32 {
 	table := new([1 << 8]float32)
 	for e := range 127 + 16 {
@@ -65,14 +66,14 @@ var halfUnits = func() *[1 << 8]float32 {
 
 var noUnits [1 << 8]float32
 
-// rounder is round without a branch, but for the sign of zero. That does not show in a sum of FP16 numbers that begins at
-// +0.
+// rounder rounds without branches. It may change the sign of zero, which does not affect a sum of FP16 numbers that starts at +0.
 type rounder struct {
 	units    *[1 << 8]float32
 	up, down float32
 }
 
-// rounderTo returns the rounding to FP16, or one that changes nothing. 65504·2^112 is finite, 65536·2^112 is not.
+// rounderTo returns the rounding to FP16, or one that changes nothing. It detects overflow by a factor: 65504·2^112 is finite, 65536·2^112
+// is not.
 func rounderTo(half bool) rounder {
 	if half {
 		return rounder{halfUnits, 0x1p112, 0x1p-112}
@@ -80,7 +81,7 @@ func rounderTo(half bool) rounder {
 	return rounder{&noUnits, 1, 1}
 }
 
-// round rounds to the nearest, to even: adding and taking off a number of the right size drops the bits that do not fit.
+// round rounds to nearest, ties to even: adding and subtracting a number of the right magnitude drops the bits that do not fit.
 func (r rounder) round(x float32) float32 {
 	m := r.units[uint8(math.Float32bits(x)>>23)]
 	return float32(float32(float32(x+m-m)*r.up) * r.down)
@@ -111,7 +112,7 @@ func scoreAny(values []float32, stride, width int, q, partial []float32, r round
 	}
 }
 
-// padded returns the first n elements and zeros up to a power of two.
+// padded returns the first n elements, followed by zeros up to a power of two.
 func padded(x []float32, n int) []float32 {
 	size := 1
 	for size < n {
@@ -121,8 +122,7 @@ func padded(x []float32, n int) []float32 {
 	return x[:size]
 }
 
-// tree adds a power of two of numbers as a tree of adders does, neighbours
-// first, each sum rounded to FP16 if half. It overwrites them.
+// tree adds numbers, a power of two of them, like a tree of adders: neighbours first, each sum rounded to FP16 if half. It overwrites them.
 func tree(x []float32, half bool) float32 {
 	for n := len(x); n > 1; n /= 2 {
 		for i := range n / 2 {
@@ -132,9 +132,8 @@ func tree(x []float32, half bool) float32 {
 	return x[0]
 }
 
-// contextBanks adds weight·v to the accumulators of all banks and chips; weights has one weight for each token of the
-// column, whose values lie side by side in as many banks. A zero weight gates the multipliers: the accumulators keep their
-// value whatever the cells hold.
+// contextBanks adds weight·v to the accumulators of all banks and chips. weights has one weight for each token of the column, whose values
+// are in as many groups of banks. A zero weight gates the multipliers: the accumulators keep their values whatever the cells hold.
 func contextBanks(values, weights, accumulators []float32, r rounding) {
 	product, sum := rounderTo(true), rounderTo(r.sums)
 	n := len(accumulators) / len(weights) // elements of one token
@@ -160,10 +159,10 @@ func contextAny(values []float32, w float32, sums []float32, r rounding) {
 	}
 }
 
-// axpyRounds reports whether blas32.Axpy rounds products before it adds them, as all arithmetic here
-// does: it does in assembly, but not where a compiler may fuse the two.
+// axpyRounds reports whether blas32.Axpy rounds products before it adds them, as all arithmetic here does. Its assembly does; where a
+// compiler fuses the two, it does not.
 var axpyRounds = sync.OnceValue(func() bool {
-	// (1 + 2^-12)² - 1 - 2^-11 is 2^-24, which the product loses when it is rounded.
+	// (1 + 2^-12)² - 1 - 2^-11 is 2^-24, which rounding the product loses.
 	x, y := make([]float32, 37), make([]float32, 37)
 	for i := range x {
 		x[i], y[i] = 1+0x1p-12, -1-0x1p-11
@@ -203,7 +202,7 @@ func (m *valueMachine) loadQuery(in *machine.Instruction) {
 // Storage is the number format of q, k and v in the banks.
 type Storage uint8
 
-// The storage formats, both of 16 bits.
+// The storage formats, both with 16 bits.
 const (
 	StoreFP16 Storage = iota
 	StoreBF16
@@ -226,7 +225,7 @@ func (s Storage) table() *[1 << 16]float32 {
 	return attention.HalfTable()
 }
 
-// bfloat16Table converts bfloat16 to float32 by table, made once.
+// bfloat16Table converts bfloat16 to float32 by a table, built once.
 var bfloat16Table = sync.OnceValue(func() *[1 << 16]float32 {
 	table := new([1 << 16]float32)
 	for b := range table {
@@ -235,18 +234,18 @@ var bfloat16Table = sync.OnceValue(func() *[1 << 16]float32 {
 	return table
 })
 
-// chipState is one DRAM chip with its bank PUs. Its methods see nothing of the other chips.
+// chipState is one DRAM chip with its bank PUs. Its methods have no access to other chips.
 type chipState struct {
-	// cells holds the rows that a program uses: row by row, column by column, bank by bank, the chip's share of one burst
-	// each. Banks lie side by side because a MACA reads the same column of all of them.
+	// cells holds the rows that a program uses: row by row, column by column, bank by bank, each with the chip's share of one burst. Banks
+	// are adjacent, since a MACA reads the same column of all of them.
 	cells []byte
-	// query is the chip's part of q in the shared buffer: for each query head, the chip's elements of each burst.
+	// query is the chip's share of q in the shared buffer: for each query head, the chip's elements of each burst.
 	query []float32
 	// partials are the bank PUs' result slots: by slot, multiplier set and bank.
 	partials []float32
 }
 
-// share returns the chip's share of a burst as bytes: deviceWidth bits of each beat, first beat lowest.
+// share returns the chip's share of a burst as bytes: its width bits of each beat, first beat lowest.
 func share(dst []byte, beats []uint64, chip, width int) {
 	switch width {
 	case 8:
@@ -283,7 +282,7 @@ func (m *valueMachine) ordinal(in *machine.Instruction) int {
 	return int(in.Bank)*m.mapping.BankGroups + int(in.BankGroup)
 }
 
-// banksOf returns the ordinals of the banks that an instruction names, from the first to before the second.
+// banksOf returns the ordinals of the banks that an instruction names, from first up to, excluding, end.
 func (m *valueMachine) banksOf(in *machine.Instruction) (first, end int) {
 	if in.Bank < 0 {
 		return 0, len(m.openRow)
@@ -298,7 +297,7 @@ func (m *valueMachine) setRow(in *machine.Instruction, row int32) {
 	}
 }
 
-// checkRow reports a bank in which the instruction's row is not open.
+// checkRow returns an error for a bank in which the instruction's row is not open.
 func (m *valueMachine) checkRow(in *machine.Instruction) error {
 	first, end := m.banksOf(in)
 	for i, open := range m.openRow[first:end] {

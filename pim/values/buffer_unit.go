@@ -10,32 +10,31 @@ import (
 	"github.com/l3sim/l3sim/units/portable"
 )
 
-// bufferUnit is the unit in the buffer chip in values: adders over the chips and over the quads,
-// the softmax unit, the score buffer, and the merge of segments.
+// bufferUnit computes the values of the unit in the buffer chip: adders over the chips and over the quads, softmax unit, score buffer, and
+// merging of segments.
 type bufferUnit struct {
 	score, sum, weights, context, output bool // FP16, else FP32
-	segment                              int  // tokens that the score buffer holds for each query head
+	segment                              int  // tokens that fit the score buffer for each query head
 
-	// scores is the score buffer: unscaled scores by query head and token of the
-	// segment. It grows to its limit as programs need it.
+	// scores is the score buffer: unscaled scores by query head and token of the segment. It grows to its limit as needed.
 	scores [][]float32
-	chunk  []float32   // partial sums of the chunk being read, summed over the chips
+	chunk  []float32   // partial sums of the current chunk, summed over the chips
 	heads  []softmax   // by query head
-	reads  []float32   // accumulators of one query head, by burst of the value where it is part of the key, bank, chip and element
+	reads  []float32   // accumulators of one query head, by burst of the value (if values are in keys), bank, chip and element
 	adders []float32   // operands of one sum
 	merged [][]float32 // by query head, the output so far over PaddedValueDim elements
 	exact  []softmax   // by query head, the state over the merged segments
-	// Of narrow keys and values: numbers of a query as they go into the shared buffers and in a sum, what zeros take from scores by
-	// query head, and from outputs by query head and token of a column.
+	// For narrow keys and values. terms: a query's numbers, for the shared buffers and for their sum. products: the part of scores due to
+	// zeros, by query head. zeros: the part of outputs due to zeros, by query head and token of a column.
 	terms, products, zeros []float32
 	folds                  []queryFold
 }
 
-// softmax is the softmax unit's state for one query head: the largest scaled score so far and the sum of exponentials
-// relative to it. scale is a power of two above the scales of narrow values.
+// softmax is the softmax unit's state for one query head: the largest scaled score so far, and the sum of exponentials relative to it.
+// scale is a power of two above the scales of narrow values.
 type softmax struct{ maximum, total, scale float32 }
 
-// noScores is the softmax before the first score.
+// noScores is the state before the first score.
 var noScores = softmax{maximum: float32(math.Inf(-1))}
 
 func (r *bufferUnit) init(p *machine.Plan, m *pim.Mapping, queries int, precision pim.Precision) {
@@ -67,8 +66,8 @@ func (r *bufferUnit) init(p *machine.Plan, m *pim.Mapping, queries int, precisio
 
 func exp(x float32) float32 { return float32(portable.Exp(float64(x))) }
 
-// readPartials is one burst of partial sums: the adders sum each bank's over
-// the chips; the last burst of a chunk sends it through the softmax unit.
+// readPartials processes one burst of partial sums: the adders sum each bank's over the chips, and the last burst of a chunk passes the
+// chunk to the softmax unit.
 func (m *valueMachine) readPartials(in *machine.Instruction) error {
 	g, r := &m.mapping, &m.buffer
 	half := m.precision.Accumulate == pim.FP16
@@ -87,7 +86,7 @@ func (m *valueMachine) readPartials(in *machine.Instruction) error {
 	return m.endChunk(in, int(in.Query), int(in.Token))
 }
 
-// endChunk sends the chunk of scores that begins at a token through the softmax unit.
+// endChunk passes a chunk of scores, which begins at token, to the softmax unit.
 func (m *valueMachine) endChunk(in *machine.Instruction, query, token int) error {
 	r := &m.buffer
 	valid := r.chunk[:min(m.mapping.Banks, m.program.Heads[in.Head].Context-token)]
@@ -110,8 +109,7 @@ func (m *valueMachine) endChunk(in *machine.Instruction, query, token int) error
 	return r.keep(query, token-base, valid)
 }
 
-// count enters a chunk of scores into the running maximum and sum: the chunk's
-// own first, then the two together (L3, section 4.3).
+// count adds a chunk of scores to the running maximum and sum: first within the chunk, then both together (L3, section 4.3).
 func (r *bufferUnit) count(s *softmax, chunk []float32, scale float32) {
 	c := noScores
 	for _, x := range chunk {
@@ -144,13 +142,13 @@ func (r *bufferUnit) keep(query, at int, chunk []float32) error {
 	return nil
 }
 
-// scaleOf returns what a head's scores are multiplied with before the softmax.
+// scaleOf returns the factor on a head's scores before the softmax.
 func (m *valueMachine) scaleOf(head int32) float32 { return cmp.Or(m.data[head].scale, m.scale) }
 
-// loadWeights is one burst of softmax weights, broadcast to all chips.
+// loadWeights processes one burst of softmax weights, broadcast to all chips.
 func (m *valueMachine) loadWeights(in *machine.Instruction) {
 	set, n := m.program.SetTokens, m.program.WeightsPerBurst
-	first := int(in.Burst) * n // within the slot
+	first := int(in.Burst) * n // token within the slot
 	slot := (int(in.Slot)*m.macs + int(in.Query)%m.macs) * set
 	for i := first; i < min(first+n, set); i++ {
 		m.weights[slot+i] = m.weight(in, int(in.Query), int(in.Token)+i)
@@ -173,7 +171,7 @@ func (m *valueMachine) weight(in *machine.Instruction, query, token int) float32
 	return round(w, r.weights)
 }
 
-// readContext is one burst of accumulators; the last one of a query head completes its output.
+// readContext processes one burst of accumulators; the last one of a query head completes its output.
 func (m *valueMachine) readContext(in *machine.Instruction) {
 	g, r := &m.mapping, &m.buffer
 	elements := g.ChipElements()
@@ -193,7 +191,7 @@ func (m *valueMachine) readContext(in *machine.Instruction) {
 	m.endSegment(in, int(in.Query))
 }
 
-// endSegment completes the output of a query head over a segment, and at the head's end the whole.
+// endSegment completes a query head's output over a segment and, at the head's end, over the context.
 func (m *valueMachine) endSegment(in *machine.Instruction, query int) {
 	m.mergeSegment(query, in.Segment == 0 || m.program.Rescore)
 	if head := m.program.Heads[in.Head]; m.program.Rescore || (int(in.Segment)+1)*m.buffer.segment >= head.Context {
@@ -201,8 +199,8 @@ func (m *valueMachine) endSegment(in *machine.Instruction, query int) {
 	}
 }
 
-// mergeSegment sums the accumulators of one query head over the quads and merges the result with the segments before, in
-// FP32: each weighs its share of the sum of exponentials.
+// mergeSegment sums the accumulators of one query head over the quads and merges the result with earlier segments, in FP32. Each is
+// weighted by its share of the sum of exponentials.
 func (m *valueMachine) mergeSegment(query int, first bool) {
 	g, r := &m.mapping, &m.buffer
 	perBurst := g.BurstElements()
@@ -246,7 +244,7 @@ func (m *valueMachine) mergeSegment(query int, first bool) {
 	}
 }
 
-// accumulator returns an element of a burst of a value, of one of the tokens that share a column.
+// accumulator returns an element of a burst of a value, for one of the tokens that share a column.
 func (m *valueMachine) accumulator(query, token, burst, element int) float32 {
 	bank, apart := token*m.mapping.ValueBursts+burst, 0
 	if m.mapping.InKey {
@@ -260,10 +258,10 @@ func (m *valueMachine) accumulator(query, token, burst, element int) float32 {
 	return m.buffer.reads[apart+(bank*m.mapping.Chips+chip)*n+bit/m.mapping.ElementBits]
 }
 
-// part returns the i-th part of size numbers.
+// part returns the i-th slice of size numbers.
 func part(x []float32, i, size int) []float32 { return x[i*size : (i+1)*size] }
 
-// finish rounds the output of a query head and returns it without its padding.
+// finish rounds a query head's output and returns it without padding.
 func (m *valueMachine) finish(result *headResult, query int) {
 	for i := range result.out[query] {
 		result.out[query][i] = round(m.buffer.merged[query][i], m.buffer.output)

@@ -6,16 +6,16 @@ import (
 	"github.com/l3sim/l3sim/attention"
 )
 
-// drawing is a shape of the cases that DrawCases draws.
+// drawing describes one case of DrawCases.
 type drawing struct {
 	name                               string
 	queryHeads, kvHeads, queries, keys int
 	queryScale, outlierScale           float64
 }
 
-// drawings are a single token, decode steps, grouped queries, a prefill and a chunk of one. In the chunk logits
-// reach 30 and more. In decode_4096_outlier two of the key's elements are far larger than the others, as in the key caches
-// of trained models (KIVI: Liu et al., ICML 2024, section 3.1).
+// drawings are a single token, decode steps, grouped queries, a prefill and one chunk of a prefill. In the chunk, logits exceed 30. In
+// decode_4096_outlier, two of the key's elements are far larger than the others, as in the key caches of trained models (KIVI: Liu et al.,
+// ICML 2024, section 3.1).
 var drawings = []drawing{
 	{"chunk_64_of_512", 2, 2, 64, 512, 6, 1},
 	{"decode_1000", 2, 2, 1, 1000, 1, 1},
@@ -26,11 +26,11 @@ var drawings = []drawing{
 	{"single_token", 2, 2, 1, 1, 1, 1},
 }
 
-// drawnDim is the head dimension of the drawn cases, outlierElements how many elements of a key are large where a case has outliers.
+// drawnDim is the head dimension of the drawn cases, and outlierElements the number of large elements of a key in cases with outliers.
 const drawnDim, outlierElements = 128, 2
 
-// DrawCases draws attention problems in FP16 with head dimension 128, the same for the same seed. Queries, keys and values are
-// normal. The reference is attention.CausalReference, in float64.
+// DrawCases draws attention problems in FP16 with head dimension 128; equal seeds give equal problems. Queries, keys and values are
+// normally distributed. The reference is attention.CausalReference, in float64.
 func DrawCases(seed uint64) ([]VerifyCase, error) {
 	cases := make([]VerifyCase, len(drawings))
 	for i, d := range drawings {

@@ -11,22 +11,22 @@ import (
 	"github.com/l3sim/l3sim/pim/machine"
 )
 
-// Mistake is a fault that is planted on the way from the host's vectors to a head's result, to see what depends on it.
+// Mistake is a hardware fault planted between the host's vectors and a head's result, to show its effect.
 type Mistake string
 
 // The mistakes.
 const (
 	NoMistake   Mistake = ""
-	MistakeLane Mistake = "lane" // the re-layout unit takes byte lanes 1 and 3 for each other
+	MistakeLane Mistake = "lane" // the re-layout unit swaps byte lanes 1 and 3
 	MistakeBank Mistake = "bank" // writes to either of two banks, ordinals 4 and 5, go to both
-	MistakeQuad Mistake = "quad" // the sum of the context leaves out the last quad
+	MistakeQuad Mistake = "quad" // the sum of the context omits the last quad
 )
 
-const wrongBanks = 4 // the first of the two ordinals of MistakeBank
+const wrongBanks = 4 // first of the two ordinals of MistakeBank
 
-// HostRank is one rank as the host sees it, with the bytes in its banks. The heads that it holds have rows of their
-// own, and so may be computed side by side: a worker stands for the rank's processing units
-// in a program of one head. The results are those of one program with all heads, one after another.
+// HostRank is one rank as the host sees it, with the bytes in its banks. Its heads have separate rows, so they can be computed in parallel:
+// each worker plays the rank's processing units in a program of one head. The results equal those of one program with all heads in
+// sequence.
 type HostRank struct {
 	workers []*rankWorker
 }
@@ -42,25 +42,25 @@ type rankWorker struct {
 	scores  [][]float32
 }
 
-// DecodeHead is one KV head of a decode step. Vectors have HeadDim elements, values ValueWidth, FP16 bits, keys and values of 8 or 4 bits as
-// elements in two's complement (Scales.Encode), or in FP8 (Scales.EncodeFP8).
+// DecodeHead is one KV head of a decode step. Vectors have HeadDim elements, values ValueWidth. Elements are FP16 bits; keys and values of
+// 8 or 4 bits are in two's complement (Scales.Encode) or FP8 (Scales.EncodeFP8).
 type DecodeHead struct {
-	FirstRow int32 // of the head's rows, which nothing else uses
-	Context  int   // tokens attended to, the newest included
-	// Ranges are the tokens that are attended to, where these are not the first Context ones: from the first to before the
-	// second, ascending, whole chunks (Geometry.ChunkTokens) but for the end of the last. Context is then not read.
+	FirstRow int32 // first of the head's rows, which no other head may use
+	Context  int   // tokens attended to, including the newest
+	// Ranges are the tokens attended to, if they are not the first Context ones: ascending ranges, each from its first number up to,
+	// excluding, its second, of whole chunks (Geometry.ChunkTokens) except at the last end. Context is then ignored.
 	Ranges     [][2]int
 	Query      [][]uint16
-	Key, Value []uint16      // of the newest token, the last one attended to, which the program appends; nil where it has been stored
-	Scales     [2]pim.Scales // of Key and Value where they are narrow
-	// Scale is what scores are multiplied with before the softmax; 0: 1/√HeadDim. The keys of latent attention are wider than those that
-	// its scale is for.
+	Key, Value []uint16      // of the newest token, the last one attended to, which the program appends; nil if it is stored already
+	Scales     [2]pim.Scales // of Key and Value, if they are narrow
+	// Scale is the factor on scores before the softmax; 0: 1/√HeadDim. Latent attention needs it, since its keys are wider than the
+	// dimension that its scale is based on.
 	Scale float32
 }
 
-// NewHostRank returns a rank of rows rows a bank for heads of shape, whose elements are FP16, and so many workers, at least 1.
-// All that it holds is NaN. With decode, elements are decoded when they are written and not at every read, which changes no
-// result. Specs and shapes that do not fit together are an input.Error.
+// NewHostRank returns a rank with the given number of rows in each bank, for heads of shape with FP16 elements, and with workers workers,
+// at least 1. Its memory is NaN. With decode, elements are decoded when written instead of at every read, which does not change results. It
+// returns an input.Error for specs and shapes that do not fit together.
 func NewHostRank(spec *pim.Spec, d *dram.Spec, shape pim.HeadShape, rows, workers int, decode bool) (*HostRank, error) {
 	r, err := newHostRank(spec, d, shape, StoreFP16, rows, workers)
 	for i := 0; err == nil && !decode && i < workers; i++ {
@@ -69,7 +69,7 @@ func NewHostRank(spec *pim.Spec, d *dram.Spec, shape pim.HeadShape, rows, worker
 	return r, err
 }
 
-// newHostRank is NewHostRank with decode, for elements of a format.
+// newHostRank is NewHostRank for elements of a storage format.
 func newHostRank(spec *pim.Spec, d *dram.Spec, shape pim.HeadShape, storage Storage, rows, workers int) (*HostRank, error) {
 	r := &HostRank{}
 	for w := range workers {
@@ -97,20 +97,20 @@ func (m *valueMachine) share(other *valueMachine) {
 	}
 }
 
-// Plant makes the rank's hardware do something wrong from now on.
+// Plant makes the rank's hardware faulty from now on.
 func (r *HostRank) Plant(mistake Mistake) {
 	for _, w := range r.workers {
 		w.machine.mistake = mistake
 	}
 }
 
-// Store writes the key and value of a token of the head that begins at firstRow, as a
-// transfer from the host does; nil for either leaves it out. Tokens of different heads may be stored side by side.
+// Store writes the key and value of a token of the head that begins at firstRow, as a transfer from the host does; nil leaves either out.
+// Tokens of different heads may be stored in parallel.
 func (r *HostRank) Store(firstRow int32, token int, key, value []uint16) error {
 	return r.workers[0].machine.store(firstRow, token, key, value)
 }
 
-// StoreNarrow is Store of elements of 8 or 4 bits with the scales of the key and the value.
+// StoreNarrow is Store for elements of 8 or 4 bits, with the scales of the key and the value.
 func (r *HostRank) StoreNarrow(firstRow int32, token int, key, value []uint16, scales [2]pim.Scales) error {
 	if err := r.Store(firstRow, token, key, value); err != nil {
 		return err
@@ -118,14 +118,13 @@ func (r *HostRank) StoreNarrow(firstRow int32, token int, key, value []uint16, s
 	return r.workers[0].machine.storeScales(firstRow, token, scales)
 }
 
-// StoreGroup stores the scales of the elements of the keys of a group, the group-th of the head that begins at firstRow.
+// StoreGroup stores the scales, by element, of the keys in the group-th group of the head that begins at firstRow.
 func (r *HostRank) StoreGroup(firstRow int32, group int, scales []pim.Scales) error {
 	return r.workers[0].machine.storeGroup(firstRow, group, slices.Clone(scales))
 }
 
-// Attend computes the attention of one head by the program that KernelTable times, and returns
-// it by query head, with the natural logarithm of the sum of exponentials of the scaled scores.
-// Both are valid until the worker's next. Workers may run side by side.
+// Attend computes the attention of one head with the program that KernelTable times. It returns the output by query head, and the natural
+// logarithm of the sum of exponentials of the scaled scores. Both are valid until the worker's next call. Workers may run in parallel.
 func (r *HostRank) Attend(worker int, h *DecodeHead) (out [][]float32, lse []float64, err error) {
 	w := r.workers[worker]
 	results, err := w.run(h, false)
@@ -135,8 +134,8 @@ func (r *HostRank) Attend(worker int, h *DecodeHead) (out [][]float32, lse []flo
 	return results[0].out, results[0].lse, nil
 }
 
-// Score computes the scores of a head's keys alone, as the score buffer has them: by query head and token, not scaled by
-// 1/√d, valid until the worker's next. More tokens than the score buffer holds are an input.Error.
+// Score computes only the scores of a head's keys, as the score buffer holds them: by query head and token, without the factor 1/√d, valid
+// until the worker's next call. It returns an input.Error for more tokens than fit the score buffer.
 func (r *HostRank) Score(worker int, h *DecodeHead) ([][]float32, error) {
 	w := r.workers[worker]
 	if n := w.program.SegmentTokens; h.Context > n {
@@ -167,7 +166,7 @@ func (w *rankWorker) run(h *DecodeHead, scores bool) ([]headResult, error) {
 	return w.execute(w.machine, w.program, w.data)
 }
 
-// EncodeHalf appends x in FP16 bits to dst.
+// EncodeHalf appends x to dst as FP16 bits.
 func EncodeHalf(dst []uint16, x []float32) []uint16 {
 	dst = slices.Grow(dst, len(x))
 	for _, v := range x {

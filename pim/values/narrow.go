@@ -9,14 +9,14 @@ import (
 	"github.com/l3sim/l3sim/pim/machine"
 )
 
-// narrowCells has the scales that a buffer unit keeps for keys and values of 8 or 4 bits, all where rows have none. Multipliers take the elements
-// as they are. The buffer unit scales the results: sums of q·k by the key's scale, weights by the value's.
+// narrowCells has the scales of 8-bit or 4-bit keys and values that the buffer unit keeps: all scales, if rows have none. Multipliers use
+// the elements as integers. The buffer unit scales the results: sums of q·k by the key's scale, and weights by the value's.
 type narrowCells struct {
-	scales   [2][]pim.Scales // of each token's key and value, by place in the allocation units
+	scales   [2][]pim.Scales // of each token's key and value, by position in the allocation units
 	channels [][]pim.Scales  // of keys by element, for each group of HeadShape.KeyGroup tokens
 }
 
-// newNarrowCells returns scales that are not numbers until they are written.
+// newNarrowCells returns scales that are NaN until written.
 func newNarrowCells(g *pim.Geometry, shape pim.HeadShape, rows int) *narrowCells {
 	c, tokens := &narrowCells{}, rows/2*g.RowTokens
 	for kv := range c.scales {
@@ -31,7 +31,7 @@ func newNarrowCells(g *pim.Geometry, shape pim.HeadShape, rows int) *narrowCells
 	return c
 }
 
-// channel returns the scales of an element of a group's keys, NaN before they are stored.
+// channel returns the scales of an element of a group's keys, NaN until stored.
 func (c *narrowCells) channel(group, element int) pim.Scales {
 	if c.channels[group] == nil {
 		return pim.Scales{Scale: float32(math.NaN()), Zero: float32(math.NaN())}
@@ -39,7 +39,7 @@ func (c *narrowCells) channel(group, element int) pim.Scales {
 	return c.channels[group][element]
 }
 
-// slot returns the place in the allocation units of a token of a head.
+// slot returns the position of a head's token in the allocation units.
 func (m *valueMachine) slot(h *machine.Head, token int) int {
 	unit, within, _ := h.List.Place(&m.mapping.Geometry, token)
 	return (int(h.FirstRow)/2+unit)*m.mapping.RowTokens + within
@@ -49,7 +49,7 @@ func (m *valueMachine) slot(h *machine.Head, token int) int {
 func (m *valueMachine) storeScales(firstRow int32, token int, scales [2]pim.Scales) error {
 	m.noteScales(firstRow, token, scales)
 	for kv, s := range scales {
-		if m.rowScales == nil || pim.KV(kv) == pim.Key && m.shape.KeyGroup > 0 { // with its group's
+		if m.rowScales == nil || pim.KV(kv) == pim.Key && m.shape.KeyGroup > 0 { // stored with its group
 			continue
 		}
 		if err := m.storeScale(pim.KV(kv), firstRow, token, s); err != nil {
@@ -59,10 +59,10 @@ func (m *valueMachine) storeScales(firstRow int32, token int, scales [2]pim.Scal
 	return nil
 }
 
-// noteScales keeps the scales of a token in the buffer unit. With scales in the rows it keeps of them only how large those of
-// values are, in powers of two.
+// noteScales keeps a token's scales in the buffer unit. If rows have scales, it only keeps the magnitude of values' scales, as powers of
+// two.
 func (m *valueMachine) noteScales(firstRow int32, token int, scales [2]pim.Scales) {
-	if m.shape.KeyGroup > 0 { // a key has those of its group, which are in the query: s·(q·k̂ − z·sum) is q·k̂ − sum
+	if m.shape.KeyGroup > 0 { // a key's scales are its group's, folded into the query: s·(q·k̂ − z·sum) becomes q·k̂ − sum
 		scales[pim.Key] = pim.Scales{Scale: 1, Zero: 1}
 	}
 	for kv, s := range scales {
@@ -70,15 +70,15 @@ func (m *valueMachine) noteScales(firstRow int32, token int, scales [2]pim.Scale
 	}
 }
 
-// queryFold is the part of a query head's scores that comes from the zeros of keys. With scales by token it is the sum of
-// q's elements, which a token's zero multiplies. With scales by element it is the sum of q's elements, scaled, times the zeros.
+// queryFold is the part of a query head's scores that is due to keys' zeros. With scales by token, it is the sum of q's elements, to be
+// multiplied by a token's zero. With scales by element, it is the sum of q's scaled elements times the zeros.
 type queryFold struct {
 	head  int32 // -1: none yet
 	group int
 	sum   float32
 }
 
-// fold returns that of the tokens of a group.
+// fold returns the sum for the tokens of a group.
 func (m *valueMachine) fold(head int32, query, group int) float32 {
 	f := &m.buffer.folds[query]
 	if f.head == head && f.group == group {
@@ -94,7 +94,7 @@ func (m *valueMachine) fold(head int32, query, group int) float32 {
 	return f.sum
 }
 
-// numbers sets to to a query, with keys' scales by element folded in where these have groups, and zeros behind it.
+// numbers sets to to a query's numbers, followed by zeros. If keys have scales by element, they are multiplied in.
 func (m *valueMachine) numbers(to []float32, query []uint16, group int) {
 	clear(to)
 	widen := m.storage.table()
@@ -106,7 +106,7 @@ func (m *valueMachine) numbers(to []float32, query []uint16, group int) {
 	}
 }
 
-// group returns the group of a head's token, -1 where keys have no scales by element.
+// group returns the group of a head's token, -1 if keys have no scales by element.
 func (m *valueMachine) group(h *machine.Head, token int) int {
 	if m.shape.KeyGroup == 0 {
 		return -1
@@ -114,7 +114,7 @@ func (m *valueMachine) group(h *machine.Head, token int) int {
 	return m.slot(h, token) / m.shape.KeyGroup
 }
 
-// foldScores scales the scores of a chunk that begins at a token, and notes the largest scale of its values.
+// foldScores scales the scores of a chunk that begins at token, and records the largest scale of its values.
 func (m *valueMachine) foldScores(in *machine.Instruction, query, token int, valid []float32) {
 	h := &m.program.Heads[in.Head]
 	at, sum := m.slot(h, token), m.fold(in.Head, query, m.group(h, token))
@@ -133,8 +133,8 @@ func powerAbove(x float32) float32 {
 	return float32(math.Ldexp(1, e))
 }
 
-// foldWeight scales a weight by its value's scale, divided by the power of two of the largest scale so that FP16 holds it.
-// It also adds up the part of the output that comes from zeros.
+// foldWeight scales a weight by its value's scale, divided by the power of two above the largest scale so that FP16 can represent it. It
+// also accumulates the part of the output due to zeros.
 func (m *valueMachine) foldWeight(in *machine.Instruction, query, token int, w float32) float32 {
 	s := m.scalesFor(pim.Value, &m.program.Heads[in.Head], token)
 	w = round(float32(w*(s.Scale/m.buffer.heads[query].scale)), m.buffer.weights)
@@ -146,7 +146,7 @@ func (m *valueMachine) foldWeight(in *machine.Instruction, query, token int, w f
 	return w
 }
 
-// unpack sets to to the elements of a chip's share of bursts, n of each burst. Bursts are stride elements apart.
+// unpack sets to to the elements of a chip's shares of bursts, n of each burst. Bursts are stride elements apart.
 func (m *valueMachine) unpack(to []float32, n, stride int, cells []byte) {
 	bits, widen := m.mapping.ElementBits, m.storage.table()
 	size := n * bits / 8
@@ -165,7 +165,7 @@ func (m *valueMachine) unpack(to []float32, n, stride int, cells []byte) {
 			for i, x := range share {
 				v[i] = float32(int8(x))
 			}
-		case n == 4: // on x8 chips, at once
+		case n == 4: // on x8 chips, unrolled
 			x, four := binary.LittleEndian.Uint64(share), (*[4]float32)(v)
 			four[0], four[1], four[2], four[3] = widen[uint16(x)], widen[uint16(x>>16)], widen[uint16(x>>32)], widen[x>>48]
 		default:
@@ -176,11 +176,11 @@ func (m *valueMachine) unpack(to []float32, n, stride int, cells []byte) {
 	}
 }
 
-// loadNarrowQuery puts a burst of q into the shared buffers. The buffer unit sends each chip those elements that the chip's
-// elements of a key are multiplied with, in their order.
+// loadNarrowQuery puts a burst of q into the shared buffers. The buffer unit sends each chip the elements that match the chip's elements of
+// a key, in their order.
 func (m *valueMachine) loadNarrowQuery(in *machine.Instruction) {
 	g, n := &m.mapping, m.mapping.ChipElements()
-	wide := g.BurstBytes / g.Chips / 2 // elements of q in a burst, a chip
+	wide := g.BurstBytes / g.Chips / 2 // elements of q in a chip's share of a burst
 	if in.Burst == 0 {
 		m.numbers(m.buffer.terms, m.data[in.Head].query[in.Query], m.group(&m.program.Heads[in.Head], int(in.Token)))
 	}

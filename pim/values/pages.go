@@ -14,20 +14,18 @@ import (
 	"github.com/l3sim/l3sim/pim/tables"
 )
 
-// PageLoad is decode steps of one KV head that attend to selected pages: the newest, and those
-// with the highest bounds on their scores (Quest: Tang et al., ICML 2024; pages of logical ones
-// and lists for several steps: LServe, Yang et al., MLSys 2025).
+// PageLoad is decode steps of one KV head that attend to selected pages: the newest page, and those with the highest bounds on their scores
+// (Quest: Tang et al., ICML 2024). Logical pages, and lists used for several steps, are LServe's (Yang et al., MLSys 2025).
 type PageLoad struct {
-	Context int           `json:"-"` // tokens, the newest included
+	Context int           `json:"-"` // tokens, including the newest
 	Shape   pim.HeadShape `json:"-"`
 	Budget  int           `json:"budget"`       // tokens that are attended to
 	Page    int           `json:"page"`         // tokens of a page: whole chunks
-	Logical int           `json:"logical_page"` // tokens with bounds of their own, a divisor of Page
+	Logical int           `json:"logical_page"` // tokens with their own bounds, a divisor of Page
 	Select  string        `json:"select"`
-	Reuse   int           `json:"reuse"` // steps that a list serves
-	TopK    int           `json:"-"`     // clocks from the last score to the list: a register for each entry, filled in passing
-	// Keys and queries are drawn with Seed. Successive keys have the correlation Local,
-	// 0 to 1, since real ones cluster.
+	Reuse   int           `json:"reuse"` // number of steps that use one list
+	TopK    int           `json:"-"`     // clocks from the last score to the list; the registers of the list are filled as scores arrive
+	// Keys and queries are drawn with Seed. Successive keys have the correlation Local, 0 to 1, since real keys cluster.
 	Seed  uint64  `json:"-"`
 	Local float64 `json:"-"`
 }
@@ -42,7 +40,7 @@ func (l *PageLoad) check(g *pim.Geometry) error {
 		return bad("context", l.Context, "1 to %d tokens", 1<<22)
 	case l.Page < g.ChunkTokens || l.Page%g.ChunkTokens != 0 || l.Page > 1<<16:
 		return bad("page", l.Page, "a multiple of %d tokens, which the banks score at once, up to %d", g.ChunkTokens, 1<<16)
-	case g.ScaleChunks == 0 && (g.RowTokens%min(l.Page, g.RowTokens) != 0 || l.Page%min(l.Page, g.RowTokens) != 0): // with scales pages lie over the ends of rows
+	case g.ScaleChunks == 0 && (g.RowTokens%min(l.Page, g.RowTokens) != 0 || l.Page%min(l.Page, g.RowTokens) != 0): // with scales in rows, pages may cross row ends
 		return bad("page", l.Page, "a divisor or a multiple of %d, the tokens of a row", g.RowTokens)
 	case l.Budget < l.Page || l.Budget > 1<<22:
 		return bad("budget", l.Budget, "at least the page of %d tokens, up to %d", l.Page, 1<<22)
@@ -60,21 +58,21 @@ func (l *PageLoad) check(g *pim.Geometry) error {
 	return nil
 }
 
-// PageMeasurement is what a step takes on an idle rank, without append and refresh.
+// PageMeasurement is the clocks of a step on an idle rank, without append and refresh.
 type PageMeasurement struct {
 	Pages           int   `json:"pages"` // of the list
 	Tokens          int   `json:"tokens"`
 	Rows            int   `json:"rows"`             // of keys, and as many of values
-	Bounds          int   `json:"bounds"`           // logical pages that are scored
+	Bounds          int   `json:"bounds"`           // logical pages scored
 	AttentionClocks int64 `json:"attention_clocks"` // over the list
 	SelectClocks    int64 `json:"select_clocks"`    // to make a list
-	TotalClocks     int64 `json:"total_clocks"`     // of a step in the mean: the list is made once in Reuse steps, rounded up
+	TotalClocks     int64 `json:"total_clocks"`     // mean of a step, where the list is made once in Reuse steps, rounded up
 	DenseClocks     int64 `json:"dense_clocks"`     // over the whole context
 	List            []int `json:"-"`                // pages, ascending
 }
 
-// MeasurePages draws keys and queries, has the program of the chosen unit score the pages, and runs attention over those
-// that it chose. Specs, shapes and loads that do not fit together are an input.Error.
+// MeasurePages draws keys and queries, scores the pages with the program of the selected unit, and runs attention over the chosen ones. It
+// returns an input.Error for specs, shapes and loads that do not fit together.
 func MeasurePages(spec *pim.Spec, d *dram.Spec, l PageLoad) (*PageMeasurement, error) {
 	b, err := machine.NewRunner(spec, d, l.Shape)
 	if err != nil {
@@ -103,7 +101,7 @@ func MeasurePages(spec *pim.Spec, d *dram.Spec, l PageLoad) (*PageMeasurement, e
 
 func (l *PageLoad) everything() bool { return l.Context <= l.Budget }
 
-// selectClocks returns the clocks of the rank for a list.
+// selectClocks returns the rank's clocks to make a list.
 func (l *PageLoad) selectClocks(spec *pim.Spec, d *dram.Spec, bounds int) (int64, error) {
 	if l.Select == tables.SelectNone || l.Select == tables.SelectGPU {
 		return 0, nil
@@ -136,7 +134,7 @@ func (l *PageLoad) choose(spec *pim.Spec, d *dram.Spec) ([]int, error) {
 	return list, nil
 }
 
-// score has the banks' units score the bounds of drawn keys, and returns the largest score of each page's logical pages.
+// score computes the scores of drawn keys' bounds on the banks' units, and returns the largest score over each page's logical pages.
 func (l *PageLoad) score(spec *pim.Spec, d *dram.Spec) ([]float32, error) {
 	shape := tables.BoundsOf(l.Shape)
 	room, err := spec.SegmentTokens(d, shape)
@@ -172,15 +170,15 @@ func (l *PageLoad) score(spec *pim.Spec, d *dram.Spec) ([]float32, error) {
 	return scores, nil
 }
 
-// draw gives the bounds of drawn keys one after another, and returns the query for them: the group's
-// positive parts and its negative ones, each added up. A sixteenth keeps sums within FP16.
+// draw passes the bounds of drawn keys to store one after another, and returns the query for them: the sums of the group's positive and
+// negative parts. They are divided by 16 to keep sums within FP16.
 func (l *PageLoad) draw(bounds int, store func(i int, bound []uint16) error) ([]uint16, error) {
 	r, dim := rand.New(rand.NewPCG(l.Seed, 18)), l.Shape.HeadDim
 	split := make([]float32, 2*dim)
 	for range l.Shape.Queries {
 		for e := range dim {
 			if q := float32(float32(r.NormFloat64()) / 16); q > 0 {
-				split[dim+e] += q // with the largest elements
+				split[dim+e] += q // multiplies the largest elements
 			} else {
 				split[e] += q
 			}

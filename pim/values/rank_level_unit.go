@@ -5,21 +5,21 @@ import (
 	"github.com/l3sim/l3sim/pim/machine"
 )
 
-// rankLevelUnit is a rank-level unit in values (pim/machine/generate_rank_level.go). It has what the banks have with L3 in the buffer chip: q,
-// partial sums, weights and accumulators. A burst that it reads goes back through the re-layout, so that elements are in
-// their own order. What follows the partial sums is the rank unit's, as with L3.
+// rankLevelUnit computes the values of a rank-level unit (pim/machine/generate_rank_level.go). It keeps in the buffer chip what the banks
+// have in L3: q, partial sums, weights and accumulators. A burst that it reads passes the re-layout in reverse, so that elements are in
+// their original order. After the partial sums, the computation is the buffer unit's, as in L3.
 type rankLevelUnit struct {
-	order    []int     // place in a burst of each element of the chips' shares, chip after chip
-	head     int32     // whose q is loaded, -1: none
-	group    int       // for which it is scaled
+	order    []int     // position in a burst of each element of the chips' shares, chip after chip
+	head     int32     // head whose q is loaded, -1: none
+	group    int       // group of keys whose scales are multiplied into q
 	width    int       // elements of a burst that a set multiplies at once
 	query    []float32 // by query head and element
 	partials []float32 // by query head and token of a row
 	weights  []float32 // likewise
-	burst    []float32 // being read
+	burst    []float32 // the burst being read
 }
 
-// initRankLevel gives the machine the rank's one unit, whose memory is not a number until it is written.
+// initRankLevel gives the machine the rank's one unit, whose memory is NaN until written.
 func (m *valueMachine) initRankLevel(multipliers int) {
 	g, queries, n := &m.mapping, m.shape.Queries, m.mapping.BurstElements()
 	m.rankLevel = &rankLevelUnit{
@@ -33,7 +33,7 @@ func (m *valueMachine) initRankLevel(multipliers int) {
 	fillNaN(m.rankLevel.weights)
 }
 
-// loadHead takes the queries of an instruction's head, for keys of a token's group.
+// loadHead loads the queries of an instruction's head, scaled for the group of a token's key.
 func (m *valueMachine) loadHead(in *machine.Instruction) {
 	u, group := m.rankLevel, m.group(&m.program.Heads[in.Head], int(in.Token))
 	if u.head == in.Head && u.group == group {
@@ -63,8 +63,8 @@ func (m *valueMachine) read(in *machine.Instruction) ([]float32, error) {
 	return u.burst, nil
 }
 
-// readKey multiplies a burst of a token's key with the queries' and adds it to their partial sums. The last burst of a
-// chunk sends the chunk through the softmax unit.
+// readKey multiplies a burst of a token's key with the queries and adds the products to their partial sums. The last burst of a chunk
+// passes the chunk to the softmax unit.
 func (m *valueMachine) readKey(in *machine.Instruction) error {
 	x, err := m.read(in)
 	if err != nil {
@@ -95,8 +95,8 @@ func (m *valueMachine) readKey(in *machine.Instruction) error {
 	return nil
 }
 
-// readValue multiplies a burst of a token's value with its weights and adds it to the accumulators of its bank. The last
-// one of a segment completes the outputs.
+// readValue multiplies a burst of a token's value with its weights and adds the products to its bank's accumulators. The last burst of a
+// segment completes the outputs.
 func (m *valueMachine) readValue(in *machine.Instruction) error {
 	x, err := m.read(in)
 	if err != nil {

@@ -7,18 +7,17 @@ import (
 	"github.com/l3sim/l3sim/pim/machine"
 )
 
-// Scales in the rows of narrow keys and values, in values: a token's scale and zero are four bytes of a burst in the row's last columns, as
-// they come over the bus, without re-layout. The buffer unit computes with what the program's reads have brought it of the
-// rows that are open, and with nothing else.
+// Scales in the rows of narrow keys and values: a token's scale and zero are four bytes of a burst in the row's last columns, in bus order,
+// without re-layout. The buffer unit computes only with scales that the program has read from open rows.
 
-// rowScales is the rank unit's memory for the scales of a row: a word of scale and zero, both FP16, by bank, column and chunk. It keeps
-// those of a row until the next row's are read, since the last partial sums follow when that row is open.
+// rowScales is the unit's memory for the scales of a row: a word of scale and zero, both FP16, by bank, column and chunk. It keeps a row's
+// scales until the next row's are read, since the row's last partial sums arrive when the next row is open.
 type rowScales []uint32
 
-// noScale is scale and zero that are not numbers: what the memory holds before anything is read.
+// noScale is a scale and a zero that are NaN, the initial contents of the memory.
 const noScale = 0x7e007e00
 
-// newRowScales returns the memory, nil where rows have no scales.
+// newRowScales returns the memory, nil if rows have no scales.
 func newRowScales(g *pim.Geometry, shape pim.HeadShape) rowScales {
 	if g.ScaleChunks == 0 || shape.StoredBits() == 16 {
 		return nil
@@ -35,7 +34,7 @@ func (s rowScales) bank(g *pim.Geometry, ordinal int) []uint32 {
 	return s[ordinal*n : (ordinal+1)*n]
 }
 
-// rawBurst returns a burst of a bank as it comes over the bus.
+// rawBurst returns a bank's burst in bus order.
 func (m *valueMachine) rawBurst(ordinal int, row, column int32) (beats [pim.MaxBeats]uint64) {
 	size := m.mapping.BurstBytes / m.mapping.Chips
 	at, width := m.cell(row, column)+ordinal*size, m.mapping.Exchange.DeviceWidth
@@ -51,7 +50,7 @@ func (m *valueMachine) rawBurst(ordinal int, row, column int32) (beats [pim.MaxB
 	return beats
 }
 
-// putScale stores scale and zero in a word of a burst. The burst's other bytes are masked.
+// putScale stores scale and zero in a word of a burst, masking the burst's other bytes.
 func (m *valueMachine) putScale(ordinal int, row, column int32, word int, s pim.Scales) error {
 	if row < 0 || int(row) >= m.rows {
 		return fmt.Errorf("row %d of a machine with %d rows", row, m.rows)
@@ -63,20 +62,20 @@ func (m *valueMachine) putScale(ordinal int, row, column int32, word int, s pim.
 	return nil
 }
 
-// storeScale stores the scale of a key or a value with a place in the allocation units of the head that begins at firstRow.
+// storeScale stores the scale of a key or a value of token, for the head that begins at firstRow.
 func (m *valueMachine) storeScale(kv pim.KV, firstRow int32, token int, s pim.Scales) error {
 	ordinal, row, column, word := m.mapping.ScalePlace(kv, token)
 	return m.putScale(ordinal, firstRow+row, column, word, s)
 }
 
-// appendScale stores the scale of the step's own key or value where the instruction says.
+// appendScale stores the scale of the new key or value where the instruction says.
 func (m *valueMachine) appendScale(in *machine.Instruction) error {
 	if err := m.checkRow(in); err != nil || m.rowScales == nil {
 		return err
 	}
 	h, kv := &m.program.Heads[in.Head], pim.KV((in.Row-m.program.Heads[in.Head].FirstRow)&1)
 	s := m.data[in.Head].scales[kv]
-	if n := m.shape.KeyGroup; n > 0 && kv == pim.Key { // of an element, one for each token of a group
+	if n := m.shape.KeyGroup; n > 0 && kv == pim.Key { // scales by element: one for each token of a group
 		slot := m.slot(h, h.Context-1)
 		if slot%n >= m.shape.HeadDim {
 			return nil
@@ -87,7 +86,7 @@ func (m *valueMachine) appendScale(in *machine.Instruction) error {
 	return m.putScale(m.ordinal(in), in.Row, in.Column, word, s)
 }
 
-// readScale brings a burst of scales to the buffer unit, which knows in which columns of a row these are.
+// readScale reads a burst of scales into the buffer unit, which knows the columns of scales in a row.
 func (m *valueMachine) readScale(in *machine.Instruction) error {
 	if err := m.checkRow(in); err != nil || m.rowScales == nil {
 		return err
@@ -106,7 +105,7 @@ func (m *valueMachine) readScale(in *machine.Instruction) error {
 	return nil
 }
 
-// scalesFor returns those of a head's key or value, as the buffer unit has them.
+// scalesFor returns the scales of a head's key or value that the buffer unit holds.
 func (m *valueMachine) scalesFor(kv pim.KV, h *machine.Head, token int) pim.Scales {
 	switch slot := m.slot(h, token); {
 	case m.rowScales == nil:
@@ -118,7 +117,7 @@ func (m *valueMachine) scalesFor(kv pim.KV, h *machine.Head, token int) pim.Scal
 	}
 }
 
-// scaleInRow returns what the buffer unit has read of the scale with a place in the rank's allocation units.
+// scaleInRow returns the scale that the buffer unit has read for a position in the rank's allocation units.
 func (m *valueMachine) scaleInRow(kv pim.KV, slot int) pim.Scales {
 	g := &m.mapping.Geometry
 	ordinal, _, column, word := g.ScalePlace(kv, slot%g.RowTokens)
@@ -126,7 +125,7 @@ func (m *valueMachine) scaleInRow(kv pim.KV, slot int) pim.Scales {
 	return pim.ScalesOf(memory[(int(column)-g.RowBursts)*g.ScaleChunks+len(memory)+word])
 }
 
-// channel returns the scales of an element of a group's keys, as the buffer unit has them.
+// channel returns the scales of an element of a group's keys that the buffer unit holds.
 func (m *valueMachine) channel(group, element int) pim.Scales {
 	if m.rowScales == nil {
 		return m.narrow.channel(group, element)
@@ -134,7 +133,7 @@ func (m *valueMachine) channel(group, element int) pim.Scales {
 	return m.scaleInRow(pim.Key, group*m.shape.KeyGroup+element)
 }
 
-// storeGroup stores the scales of the elements of the keys of a group, the group-th of the head that begins at firstRow.
+// storeGroup stores the scales, by element, of the keys in the group-th group of the head that begins at firstRow.
 func (m *valueMachine) storeGroup(firstRow int32, group int, scales []pim.Scales) error {
 	n := m.shape.KeyGroup
 	m.narrow.channels[int(firstRow)/2*m.mapping.RowTokens/n+group] = scales

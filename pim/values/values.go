@@ -12,27 +12,26 @@ import (
 	"github.com/l3sim/l3sim/pim/machine"
 )
 
-// headData is what a head computes on: bits in the machine's storage format, keys and values of 8 or 4 bits as
-// elements in two's complement, or in FP8.
+// headData is a head's input: bits in the machine's storage format; keys and values of 8 or 4 bits are in two's complement or FP8.
 type headData struct {
 	query [][]uint16 // by query head of the group, HeadDim elements
-	// key and value of the newest token, HeadDim and ValueDim elements; only where the head appends it.
+	// key and value of the newest token, HeadDim and ValueDim elements; only if the head appends it.
 	key, value []uint16
-	scale      float32       // of scores before the softmax; 0: 1/√HeadDim
-	scales     [2]pim.Scales // of the newest key and of the newest value, where elements are narrow
+	scale      float32       // factor on scores before the softmax; 0: 1/√HeadDim
+	scales     [2]pim.Scales // of the newest key and value, if elements are narrow
 }
 
-// headResult is what the buffer unit returns for a head.
+// headResult is the buffer unit's output for a head.
 type headResult struct {
 	out [][]float32 // by query head, as many elements as a value
 	lse []float64   // by query head, natural log-sum-exp from the softmax unit's maximum and sum
 }
 
-// valueMachine executes programs on the bytes that the mapping stored: the second interpretation of a program. It holds the
-// chips of one rank, each with its cells and buffers, and the buffer unit. All of it is NaN before anything is written.
+// valueMachine executes programs on stored bytes: the second interpretation of a program. It has the chips of one rank, each with its cells
+// and buffers, and the buffer unit. All its memory is NaN until written.
 //
-// Chips, buffers and slots are those that the instructions name, and an instruction that finds another row open than its own
-// is an error: nothing but the program says what is computed.
+// It uses only the chips, buffers and slots that instructions name, and an instruction whose row is not open is an error. The program alone
+// thus determines what is computed.
 type valueMachine struct {
 	mapping    pim.Mapping
 	shape      pim.HeadShape
@@ -44,32 +43,32 @@ type valueMachine struct {
 	mistake    Mistake // planted
 
 	rows      int
-	openRow   []int32 // by bank ordinal, -1 where closed
+	openRow   []int32 // by bank ordinal, -1 if closed
 	chips     []chipState
-	weights   []float32 // weight slots of the shared buffers, alike in every chip: by slot, multiplier set and token
+	weights   []float32 // weight slots of the shared buffers, equal in every chip: by slot, multiplier set and token
 	buffer    bufferUnit
-	rankLevel *rankLevelUnit // nil: units beside the banks
-	narrow    *narrowCells   // nil: keys and values of 16 bits
-	// rowScales has the scales of the open rows that the unit has read, nil where rows have none.
+	rankLevel *rankLevelUnit // nil: units at the banks
+	narrow    *narrowCells   // nil: 16-bit keys and values
+	// rowScales has the scales of open rows that the unit has read, nil if rows have no scales.
 	rowScales rowScales
 	columns
 
 	running
 }
 
-// columns are what the units read and multiply.
+// columns are the data that the units read and multiply.
 type columns struct {
 	width int       // elements of a chip that a set multiplies at once
 	wide  []float32 // a column, unpacked: by bank, chip and element
-	// decoded has all columns so, by row and column: an exact shortcut, in which each write decodes what it has stored,
-	// once, so that reads need not. nil: they do.
+	// decoded has all columns in that form, by row and column. It is an exact shortcut: each write decodes its data once, so that reads
+	// need not. nil: reads decode.
 	decoded      []float32
 	accumulators []float32 // of the context: by query head, burst of the value, bank, chip and element
-	// valueBursts is how many bursts of a value have accumulators apart: 1, or all where values are parts of keys.
+	// valueBursts is the number of bursts of a value with separate accumulators: 1, or all if values are parts of keys.
 	valueBursts int
 }
 
-// running is the program and what its heads have so far.
+// running is the program and its heads' results so far.
 type running struct {
 	program *machine.Program
 	data    []headData
@@ -77,8 +76,8 @@ type running struct {
 	scratch []machine.Instruction
 }
 
-// newValueMachine returns a machine that holds rows rows of all banks for heads
-// of shape. Queries of other than 16 bits and what NewMapping refuses are InputErrors.
+// newValueMachine returns a machine with the given number of rows in all banks, for heads of shape. It returns an input.Error for queries
+// of other than 16 bits, and for shapes that NewMapping refuses.
 func newValueMachine(spec *pim.Spec, d *dram.Spec, shape pim.HeadShape, storage Storage, rows int) (*valueMachine, error) {
 	if shape.ElementBits != 16 {
 		return nil, &input.Error{Key: "element_bits", Value: fmt.Sprint(shape.ElementBits),
@@ -132,9 +131,9 @@ func newValueMachine(spec *pim.Spec, d *dram.Spec, shape pim.HeadShape, storage 
 	return m, nil
 }
 
-// store writes the key and value of a token of the head that begins at firstRow, as a transfer from the host does: through
-// the re-layout, burst by burst. They have HeadDim and ValueDim elements in the machine's storage format; a nil one is left out,
-// and so is a value that is part of its key.
+// store writes the key and value of a token of the head that begins at firstRow, as a transfer from the host does: through the re-layout,
+// burst by burst. They have HeadDim and ValueDim elements in the machine's storage format. A nil one is left out, and so is a value that is
+// part of its key.
 func (m *valueMachine) store(firstRow int32, token int, key, value []uint16) error {
 	for kv, vector := range [][]uint16{pim.Key: key, pim.Value: value} {
 		if vector == nil || pim.KV(kv) == pim.Value && m.mapping.InKey {
@@ -150,7 +149,7 @@ func (m *valueMachine) store(firstRow int32, token int, key, value []uint16) err
 	return nil
 }
 
-// beats returns one burst of a vector as the re-layout unit passes it on; what lies beyond the vector is zero.
+// beats returns one burst of a vector after the re-layout unit; elements beyond the vector are zero.
 func (m *valueMachine) beats(vector []uint16, burst int) [pim.MaxBeats]uint64 {
 	var bytes [pim.BurstBits / 8]byte
 	n := m.mapping.BurstElements()
@@ -194,7 +193,7 @@ func (m *valueMachine) writeBurst(ordinal int, row, column int32, vector []uint1
 	return nil
 }
 
-// putBurst puts what the re-layout unit passes on into the cells of a bank.
+// putBurst writes a burst after the re-layout unit into the cells of a bank.
 func (m *valueMachine) putBurst(ordinal int, row, column int32, beats *[pim.MaxBeats]uint64) {
 	size := m.mapping.BurstBytes / m.mapping.Chips
 	for c := range m.chips {
@@ -212,8 +211,8 @@ func (m *valueMachine) cell(row, column int32) int {
 	return (int(row)*g.RowBursts + int(column)) * g.Banks * g.BurstBytes / g.Chips
 }
 
-// run executes the program, one instruction after the other, on data, which has
-// an entry for each of its heads. The results are valid until the next run.
+// run executes the program, one instruction after another, on data, which has an entry for each head. The results are valid until the next
+// run.
 func (m *valueMachine) run(p *machine.Program, data []headData) ([]headResult, error) {
 	if err := m.begin(p, data); err != nil {
 		return nil, err
@@ -290,7 +289,7 @@ func (m *valueMachine) execute(in *machine.Instruction) error {
 	return nil
 }
 
-// appendBurst writes a burst of the step's own key or value where the mapping has its token.
+// appendBurst writes a burst of the new key or value to its position in the mapping.
 func (m *valueMachine) appendBurst(in *machine.Instruction) error {
 	if err := m.checkRow(in); err != nil {
 		return err
@@ -306,7 +305,7 @@ func (m *valueMachine) appendBurst(in *machine.Instruction) error {
 	return m.writeBurst(m.ordinal(in), in.Row, in.Column, vector, int(in.Burst))
 }
 
-// score is the MACA of a column of keys.
+// score executes the MACA of a column of keys.
 func (m *valueMachine) score(in *machine.Instruction) error {
 	if err := m.checkRow(in); err != nil {
 		return err
@@ -329,7 +328,7 @@ func (m *valueMachine) score(in *machine.Instruction) error {
 	return nil
 }
 
-// column returns the column that an instruction reads as numbers, by bank, chip and element.
+// column returns the column that an instruction reads, as numbers by bank, chip and element.
 func (m *valueMachine) column(in *machine.Instruction) []float32 {
 	g, n := &m.mapping, m.mapping.ChipElements()
 	if m.decoded != nil {
@@ -343,20 +342,19 @@ func (m *valueMachine) column(in *machine.Instruction) []float32 {
 	return m.wide
 }
 
-// decodedColumn returns where the numbers of bank 0 at row and column begin.
+// decodedColumn returns the index of bank 0's numbers at row and column.
 func (m *valueMachine) decodedColumn(row, column int32) int {
 	return (int(row)*m.mapping.RowBursts + int(column)) * len(m.wide)
 }
 
-// decodeBurst sets a chip's share of a burst to the numbers of what it has stored. A rank-level unit has them in the order
-// of elements.
+// decodeBurst decodes a chip's stored share of a burst. A rank-level unit keeps the elements in their original order.
 func (m *valueMachine) decodeBurst(burst []float32, chip int, stored []byte) {
 	n := m.mapping.ChipElements()
 	if m.rankLevel == nil {
 		m.unpack(burst[chip*n:], n, n, stored)
 		return
 	}
-	var wide [64]float32 // heads are stored side by side
+	var wide [64]float32 // a local array, since heads are stored in parallel
 	m.unpack(wide[:], n, n, stored)
 	for i, x := range wide[:n] {
 		burst[m.rankLevel.order[chip*n+i]] = x

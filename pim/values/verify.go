@@ -33,8 +33,8 @@ type VerifyCase struct {
 }
 
 // ReadVerifyCases returns the cases of a file, by name. NAME.q has shape [query heads, queries, d], NAME.k [KV heads, keys, d] and NAME.v
-// [KV heads, keys, dv], of F16, BF16 or F32; NAME.out has [query heads, queries, dv] and NAME.lse, which may be absent, its first two,
-// of F64 or F32. What does not fit together is an input.Error.
+// [KV heads, keys, dv], in F16, BF16 or F32. NAME.out has [query heads, queries, dv] and the optional NAME.lse [query heads, queries], in
+// F64 or F32. Inconsistent shapes are an input.Error.
 func ReadVerifyCases(file *attention.Safetensors) ([]VerifyCase, error) {
 	var cases []VerifyCase
 	for _, t := range file.Tensors {
@@ -55,7 +55,7 @@ func ReadVerifyCases(file *attention.Safetensors) ([]VerifyCase, error) {
 }
 
 // NewVerifyCase returns the decode step of one KV head with keys of d elements and values of valueDim: q has a row of d for each query head
-// of its group, k and v have one for each token. The reference is attention.CausalReference. What does not fit together is an input.Error.
+// of its group, k and v have one for each token. The reference is attention.CausalReference. Inconsistent lengths are an input.Error.
 func NewVerifyCase(name string, d, valueDim int, q, k, v []float32) (*VerifyCase, error) {
 	c := &VerifyCase{Name: name, KVHeads: 1, Queries: 1, HeadDim: d, ValueDim: valueDim, Q: q, K: k, V: v}
 	for _, part := range []struct {
@@ -76,7 +76,7 @@ func NewVerifyCase(name string, d, valueDim int, q, k, v []float32) (*VerifyCase
 	return c, nil
 }
 
-// readVerifyCase reads the tensors of a case, and checks that their shapes fit together.
+// readVerifyCase reads the tensors of a case and checks that their shapes are consistent.
 func readVerifyCase(file *attention.Safetensors, name string) (VerifyCase, error) {
 	c := VerifyCase{Name: name, Storage: StoreBF16}
 	shapes := map[string][]int{}
@@ -166,7 +166,7 @@ func (c *VerifyCase) readReference(file *attention.Safetensors, suffix string, n
 
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
-// VerifyResult says how far the program's values are from the reference.
+// VerifyResult has the deviation of the program's values from the reference.
 type VerifyResult struct {
 	Name    string `json:"name"`
 	Heads   int    `json:"heads"` // query heads
@@ -174,30 +174,30 @@ type VerifyResult struct {
 	Queries int    `json:"queries"` // positions
 	Keys    int    `json:"keys"`
 	HeadDim int    `json:"head_dim"`
-	// ValueDim is where values are not as wide as keys.
+	// ValueDim is set if values differ in width from keys.
 	ValueDim int    `json:"value_dim,omitempty"`
 	Storage  string `json:"storage"`
 
-	RelativeL2 float64 `json:"relative_l2"` // of the output; a value that is not finite counts as 0
+	RelativeL2 float64 `json:"relative_l2"` // of the output; non-finite values count as 0
 	MaxAbs     float64 `json:"max_abs"`
 	NonFinite  int     `json:"non_finite"` // outputs that are infinite or NaN
 	LSEMaxAbs  float64 `json:"lse_max_abs"`
-	// Differing counts the outputs and log-sum-exps whose bits are not those of a
-	// direct computation with the same roundings in the same order.
+	// Differing counts the outputs and log-sum-exps whose bits differ from those of a direct computation with the same roundings in the
+	// same order.
 	Differing int `json:"differing"`
 
 	LargestScore  float64 `json:"largest_score"`  // partial scores, after 1/√d
 	StorageError  float64 `json:"storage_error"`  // of the exact output, from rounding q, k and v to Storage
-	ExpectedError float64 `json:"expected_error"` // of the output, were all roundings after storage independent
+	ExpectedError float64 `json:"expected_error"` // of the output, if all roundings after storage were independent
 	Tolerance     float64 `json:"tolerance"`      // on RelativeL2
 	Pass          bool    `json:"pass"`
 	Reason        string  `json:"reason,omitempty"` // of a failure
 }
 
-// Verify stores the case's keys and values in the banks of one rank for each KV head, decodes its query positions one after
-// another (each appends its own key and value and attends to all tokens so far), and compares the outputs with the
-// reference, and bit for bit with a direct computation in the same formats. A shape that the rank cannot hold is an
-// input.Error; the context's end gives its error; any other error is a fault of the program.
+// Verify stores the case's keys and values in the banks of one rank for each KV head. It decodes the query positions one after another;
+// each appends its own key and value and attends to all tokens so far. It compares the outputs with the reference, and bit for bit with a
+// direct computation in the same formats. A shape that does not fit the rank is an input.Error; the end of ctx returns its error; any other
+// error is a fault of the program.
 func Verify(ctx context.Context, spec *pim.Spec, d *dram.Spec, c *VerifyCase) (VerifyResult, error) {
 	if err := cmp.Or(input.Ended(ctx), input.Validate(spec), input.Validate(d)); err != nil {
 		return VerifyResult{}, err
@@ -208,10 +208,10 @@ func Verify(ctx context.Context, spec *pim.Spec, d *dram.Spec, c *VerifyCase) (V
 	return verify(ctx, spec, d, c, (*valueMachine).run)
 }
 
-// runner executes a program on a machine: valueMachine.Run, or in tests one that makes a mistake.
+// runner executes a program on a machine: valueMachine.run, or in tests a faulty version.
 type runner func(*valueMachine, *machine.Program, []headData) ([]headResult, error)
 
-// verify is Verify with a runner of its own, which in tests makes a mistake.
+// verify is Verify with a runner, which tests replace.
 func verify(ctx context.Context, spec *pim.Spec, d *dram.Spec, c *VerifyCase, run runner) (VerifyResult, error) {
 	g, err := pim.NewGeometry(d, c.shape())
 	if err != nil {
@@ -241,7 +241,7 @@ func (c *VerifyCase) newOutputs() outputs {
 	return outputs{make([]float64, c.QueryHeads*c.Queries*c.ValueDim), make([]float64, c.QueryHeads*c.Queries)}
 }
 
-// eachHead runs work for all KV heads, several at a time, and returns the first head's error.
+// eachHead runs work for all KV heads, several in parallel, and returns the first head's error.
 func (c *VerifyCase) eachHead(work func(kv int) error) error {
 	errs := make([]error, c.KVHeads)
 	var heads errgroup.Group
@@ -252,7 +252,7 @@ func (c *VerifyCase) eachHead(work func(kv int) error) error {
 			return nil
 		})
 	}
-	heads.Wait() // errs has the errors
+	heads.Wait() // errors are in errs
 	for _, err := range errs {
 		if err != nil {
 			return err

@@ -11,33 +11,32 @@ import (
 	"github.com/l3sim/l3sim/units/portable"
 )
 
-// direct computes the attention of one query head from plain arrays of tokens
-// and dimensions, with the hardware's roundings in the hardware's order, as
-// lab/docs/model-dimm.md states them. It shares nothing with valueMachine and knows
-// no bank, row, slot or instruction: Verify compares the two bit for bit.
+// direct computes the attention of one query head from plain arrays of tokens and dimensions, with the hardware's roundings in the
+// hardware's order, as lab/docs/model-dimm.md describes them. It shares no code with valueMachine and uses no bank, row, slot or
+// instruction: Verify compares the two bit for bit.
 type direct struct {
 	half       [roundings]bool         // the roundings to FP16
 	round16    func(float32) float32   // to the nearest FP16 number, ties to even
-	lost       [roundings]lost         // what the roundings have lost so far
-	elements   [][]int                 // by chip: its elements of one burst, in their order
-	width      int                     // of these are multiplied at once
+	lost       [roundings]lost         // losses by rounding so far
+	elements   [][]int                 // by chip: its elements of one burst, in order
+	width      int                     // elements of these that are multiplied at once
 	burst      int                     // elements of a burst
 	dim        int                     // elements of a key
-	row        int                     // from a value to the next: of a key that has it as its first part, or its own
+	row        int                     // distance between values: the width of a key that includes the value, or of a value
 	valueDim   int                     // of a value
-	padded     int                     // of a key with its padding
-	tokens     int                     // whose values share a column
+	padded     int                     // of a key, with padding
+	tokens     int                     // tokens whose values share a column
 	banks      int                     // tokens of a chunk
 	segment    int                     // tokens in the score buffer
-	merge      bool                    // segments are merged, instead of keys fetched twice
-	normalised bool                    // weights are divided by the sum
+	merge      bool                    // merge segments, instead of fetching keys twice
+	normalised bool                    // divide weights by the sum
 	products   []float32               // of one chip
 	chips      [directMaxChips]float32 // partial sums
-	lanes      []float32               // accumulators: by element, token of a column
-	narrow     *narrowTokens           // nil: of 16 bits
+	lanes      []float32               // accumulators: by element and token of a column
+	narrow     *narrowTokens           // nil: 16-bit keys and values
 }
 
-// narrowTokens has the scales of keys and values of 8 or 4 bits: by token, or those of keys by token group and element.
+// narrowTokens has the scales of 8-bit or 4-bit keys and values: by token or, for keys, by token group and element.
 type narrowTokens struct {
 	key, value []pim.Scales
 	elements   [][]pim.Scales
@@ -45,7 +44,7 @@ type narrowTokens struct {
 
 const directMaxChips = 16
 
-// The roundings of direct, one for each stage of Precision but for products, of which there are two kinds.
+// The roundings of direct, one for each stage of Precision, and two for products.
 const (
 	roundScoreProduct = iota
 	roundPartial
@@ -58,12 +57,12 @@ const (
 	roundings
 )
 
-// lost counts the numbers that rounding to FP16 takes out of its normal range.
+// lost counts numbers that rounding to FP16 moves out of its normal range.
 type lost struct {
 	total, overflows, underflows int // non-zero numbers; those that became infinite; those that lost digits below 2^-14
 }
 
-// newDirect returns the computation for heads of shape on d with storage of 16 bits. The shape must fit.
+// newDirect returns the computation for heads of shape on d with 16-bit storage. The shape must fit.
 func newDirect(spec *pim.Spec, d *dram.Spec, shape pim.HeadShape) (*direct, error) {
 	segment, err := spec.SegmentTokens(d, shape)
 	if err != nil {
@@ -77,7 +76,7 @@ func newDirect(spec *pim.Spec, d *dram.Spec, shape pim.HeadShape) (*direct, erro
 	for i, f := range []pim.Format{p.Multiply, p.Accumulate, p.Score, p.SoftmaxSum, p.Weights, p.Multiply, p.Context, p.Output} {
 		x.half[i] = f == pim.FP16
 	}
-	values := x.burst // of a value with its padding
+	values := x.burst // of a value, with padding
 	for values < x.valueDim {
 		values *= 2
 	}
@@ -95,7 +94,7 @@ func newDirect(spec *pim.Spec, d *dram.Spec, shape pim.HeadShape) (*direct, erro
 	for chip := range d.BusWidth / d.DeviceWidth {
 		x.elements = append(x.elements, chipElements(chip, d, shape.StoredBits()))
 	}
-	if spec.ProcessingUnit == pim.RankLevelUnit { // one unit that has the whole burst, in order
+	if spec.ProcessingUnit == pim.RankLevelUnit { // one unit with the whole burst, in order
 		x.elements, x.width = [][]int{make([]int, x.burst)}, x.width*d.BusWidth/d.DeviceWidth
 		for e := range x.elements[0] {
 			x.elements[0][e] = e
@@ -113,8 +112,8 @@ func (x *direct) clone(half [roundings]bool) *direct {
 	return &y
 }
 
-// chipElements lists the elements of a burst that the re-layout puts on a chip: whole ones as the bus brings them, where
-// they fit the chip's pins, else from groups of as many beats as an element takes.
+// chipElements lists a burst's elements on a chip after the re-layout. If elements fit the chip's pins, they are whole ones in bus order;
+// else they come from groups of as many beats as an element takes.
 func chipElements(chip int, d *dram.Spec, bits int) (e []int) {
 	width := d.DeviceWidth
 	chips, each := d.BusWidth/width, max(1, width/bits) // elements of a beat on the chip
@@ -131,7 +130,7 @@ func chipElements(chip int, d *dram.Spec, bits int) (e []int) {
 	return e
 }
 
-// round rounds v to FP16 where the stage does, and counts what that loses.
+// round rounds v to FP16 if the stage does, and counts losses.
 func (x *direct) round(stage int, v float32) float32 {
 	if !x.half[stage] {
 		return v
@@ -152,7 +151,7 @@ func (x *direct) round(stage int, v float32) float32 {
 	return r
 }
 
-// sum adds a power of two of numbers, neighbours first.
+// sum adds numbers, a power of two of them, neighbours first.
 func (x *direct) sum(stage int, v []float32) float32 {
 	if len(v) == 1 {
 		return v[0]
@@ -161,12 +160,12 @@ func (x *direct) sum(stage int, v []float32) float32 {
 	return x.round(stage, x.sum(stage, v[:h])+x.sum(stage, v[h:]))
 }
 
-// score returns q·k as the chips and the buffer unit add it up.
+// score returns q·k with the additions of chips and buffer unit.
 func (x *direct) score(q, k []float32) float32 {
 	return x.round(roundScore, x.partials(q, k))
 }
 
-// partials is score before it is rounded.
+// partials is score before rounding.
 func (x *direct) partials(q, k []float32) float32 {
 	for c, elements := range x.elements {
 		partial := float32(0)
@@ -255,7 +254,7 @@ func (x *direct) attention(out, q, k, v []float32) (lse float64) {
 
 func exp32(v float32) float32 { return float32(portable.Exp(float64(v))) }
 
-// softmax returns the maximum of the scaled scores and the sum of exponentials, by chunk first.
+// softmax returns the maximum of the scaled scores and the sum of exponentials, first within each chunk.
 func (x *direct) softmax(scaled []float32) (maximum, total float32) {
 	r := func(v float32) float32 { return x.round(roundSum, v) }
 	maximum = float32(math.Inf(-1))
@@ -278,7 +277,7 @@ func (x *direct) softmax(scaled []float32) (maximum, total float32) {
 	return maximum, total
 }
 
-// context writes the weighted sum of the values, the first of which is a token's, into out.
+// context writes the weighted sum of the values into out. first is the token of the first value.
 func (x *direct) context(out, scaled, v []float32, maximum, total float32, first int) {
 	tokens := x.tokens
 	clear(x.lanes)

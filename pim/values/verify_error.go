@@ -8,23 +8,23 @@ import (
 	"github.com/l3sim/l3sim/units/portable"
 )
 
-// Bounds of the output's relative error against float64, by what is in FP16:
-// lab/docs/model-dimm.md derives them and gives the measurements beside them.
+// Bounds on the output's relative error against float64, by the stages in FP16; lab/docs/model-dimm.md derives them and compares them with
+// measurements.
 const (
 	toleranceFP32       = 5e-5            // every stage after storage in FP32
 	toleranceScores     = 1e-2            // products, partial sums or scores in FP16, scores of ordinary size
 	toleranceWeights    = 1e-3            // normalised weights in FP16 that are normal numbers
-	toleranceWeight     = 1.0 / (1 << 25) // normalised weights in FP16 that are subnormal: half a unit of 2^-24 against a mean of 1/L
-	toleranceWeightsRaw = 5e-4            // weights in FP16 that are not normalised, at most 1
+	toleranceWeight     = 1.0 / (1 << 25) // subnormal normalised weights in FP16: half a unit of 2^-24, relative to a mean of 1/L
+	toleranceWeightsRaw = 5e-4            // weights in FP16 without normalisation, at most 1
 	toleranceOutput     = 5e-4            // output in FP16
-	toleranceContext    = 0.7             // accumulators in FP16: units of rounding for each square root of a sum's additions
+	toleranceContext    = 0.7             // accumulators in FP16: units of rounding for each square root of a sum's number of additions
 	scoreRoundings      = 4               // units of rounding of the largest partial score that reach the exponent
-	toleranceLargest    = 5e-2            // the most that large scores may widen a bound by
-	toleranceStorage    = 1e-2            // the most that rounding to storage may
-	toleranceExpected   = 3               // times what independent roundings would give
+	toleranceLargest    = 5e-2            // limit on widening a bound for large scores
+	toleranceStorage    = 1e-2            // limit on widening for rounding to storage
+	toleranceExpected   = 3               // factor on the error of independent roundings
 )
 
-// scoreUnit returns u of the scores' path: 2^-11 where any of it is FP16.
+// scoreUnit returns the unit of rounding u of the path of scores: 2^-11 if any stage of it is FP16.
 func scoreUnit(p pim.Precision) float64 {
 	if p.Multiply == pim.FP16 || p.Accumulate == pim.FP16 || p.Score == pim.FP16 {
 		return attention.HalfEpsilon
@@ -32,9 +32,8 @@ func scoreUnit(p pim.Precision) float64 {
 	return 1.0 / (1 << 24)
 }
 
-// errorBound returns the largest relative L2 error, against float64, that an output over context tokens may have whatever
-// the data, of which columnTokens share a column and partial scores reach score in absolute value. It is the largest of what
-// the stages in FP16 allow.
+// errorBound returns the largest relative L2 error, against float64, of an output over context tokens for any data. columnTokens tokens
+// share a column, and score is the largest absolute partial score. It is the largest of the bounds of the stages in FP16.
 func errorBound(s *pim.Spec, context, columnTokens int, score float64) float64 {
 	p := s.Precision.Resolve()
 	fromScores := scoreRoundings * scoreUnit(p) * score
@@ -61,8 +60,8 @@ func errorBound(s *pim.Spec, context, columnTokens int, score float64) float64 {
 	return t
 }
 
-// squareError returns the mean square of the error that rounding x to the format makes, if the error is uniform up to half a
-// unit of the last place of x's binade or, below the normal numbers, of theirs.
+// squareError returns the mean square error of rounding x to the format, if the error is uniform up to half a unit of the last place of x's
+// binade, or of the subnormal numbers.
 func squareError(f pim.Format, x float64) float64 {
 	x = math.Abs(x)
 	e := max(x*attention.HalfEpsilon, 0x1p-25)
@@ -72,21 +71,21 @@ func squareError(f pim.Format, x float64) float64 {
 	return e * e / 3
 }
 
-// caseError holds the sums from which the expected error of a case follows.
+// caseError holds the sums for the expected error of a case.
 type caseError struct {
 	square float64 // of the rounding errors, summed over the outputs
 	norm   float64 // square of the outputs
 	score  float64 // largest partial sum of q·k in absolute value
 }
 
-// add takes in the errors of another query head.
+// add adds the errors of another query head.
 func (e *caseError) add(o caseError) {
 	e.square, e.norm, e.score = e.square+o.square, e.norm+o.norm, max(e.score, o.score)
 }
 
-// expectedError returns the error to expect of one query head at query position i, if every rounding were independent of the
-// others: the squares of the errors, each times how far the output follows it, are added up (Higham, Accuracy and Stability
-// of Numerical Algorithms, section 2.8). All of it is float64.
+// expectedError returns the expected error of one query head at query position i, if all roundings were independent. It adds the squares of
+// the errors, each weighted by the output's sensitivity to it (Higham, Accuracy and Stability of Numerical Algorithms, section 2.8), in
+// float64.
 func (x *errorModel) expectedError(c *VerifyCase, head, i int) (e caseError) {
 	dim, kv := c.ValueDim, head/(c.QueryHeads/c.KVHeads)
 	n := attention.CausalLength(i, c.Queries, c.Keys)
@@ -98,7 +97,7 @@ func (x *errorModel) expectedError(c *VerifyCase, head, i int) (e caseError) {
 		total += w
 	}
 	out := make([]float64, dim)
-	unit := 1.0 // what the weights add up to
+	unit := 1.0 // sum of the weights
 	if !x.normalised {
 		unit = total
 	}
@@ -111,12 +110,12 @@ func (x *errorModel) expectedError(c *VerifyCase, head, i int) (e caseError) {
 			product := float64(p[t] * float64(value))
 			out[j] += product
 			lane[j] += product
-			// An addition's error is no larger than what is added.
+			// The error of an addition does not exceed the added number.
 			addition := min(squareError(x.precision.Context, lane[j]), product*product)
 			e.square += float64(weight*float64(value)*float64(value)) + squareError(x.precision.Multiply, product) + addition
 		}
 	}
-	// The running sum over the chunks grows about evenly.
+	// The running sum over the chunks grows almost evenly.
 	sum := squareError(x.precision.SoftmaxSum, 1) * float64(n/x.chunkTokens+x.chunkTokens) / 3
 	for t, w := range p {
 		distance := 0.0
@@ -136,8 +135,8 @@ func (x *errorModel) expectedError(c *VerifyCase, head, i int) (e caseError) {
 	return e
 }
 
-// exponentials returns, for each key [dim] of k, the exponential of its score below the highest, and the expected square of
-// a score's error in units of the rounding's. largest is the largest partial sum of q·k in absolute value.
+// exponentials returns, for each key [dim] of k, the exponential of its score minus the highest score, and the expected square of a score's
+// error in units of the rounding's. largest is the largest absolute partial sum of q·k.
 func exponentials(q, k []float32) (p, size []float64, largest float64) {
 	dim := len(q)
 	p, size = make([]float64, len(k)/dim), make([]float64, len(k)/dim)
@@ -151,7 +150,7 @@ func exponentials(q, k []float32) (p, size []float64, largest float64) {
 			largest = max(largest, math.Abs(sum))
 		}
 		p[t] = sum / math.Sqrt(float64(dim))
-		// Products and sums have the size of the score, or of a random walk.
+		// Products and sums are as large as the score, or as a random walk.
 		size[t] = (squares + float64(sum*sum)) / float64(dim)
 		top = max(top, p[t])
 	}
@@ -161,7 +160,7 @@ func exponentials(q, k []float32) (p, size []float64, largest float64) {
 	return p, size, largest
 }
 
-// errorModel is what expectedError takes from spec and mapping.
+// errorModel has the parameters of expectedError, from spec and mapping.
 type errorModel struct {
 	precision                 pim.Precision
 	scoreUnit                 float64

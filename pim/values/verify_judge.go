@@ -11,7 +11,7 @@ import (
 	"github.com/l3sim/l3sim/pim"
 )
 
-// judgement compares what a program computed with what it should have.
+// judgement compares a program's results with the expected ones.
 type judgement struct {
 	spec     *pim.Spec
 	c        *VerifyCase
@@ -57,7 +57,7 @@ func (j *judgement) judge(ctx context.Context) (VerifyResult, error) {
 	if c.ValueDim != c.HeadDim {
 		r.ValueDim = c.ValueDim
 	}
-	// Without outputs other than 0 there is no relative error to expect.
+	// If all outputs are 0, there is no expected relative error.
 	bound := errorBound(j.spec, c.Keys, j.geometry.ColumnTokens, score)
 	storage := min(r.StorageError, toleranceStorage)
 	r.Tolerance = bound + storage
@@ -81,7 +81,7 @@ func (j *judgement) judge(ctx context.Context) (VerifyResult, error) {
 	return r, err
 }
 
-// compute runs the direct computation with the roundings of half, and says what each of them lost.
+// compute runs the direct computation with the roundings in half, and returns the losses of each.
 func (j *judgement) compute(ctx context.Context, half [roundings]bool) (outputs, [roundings]lost, error) {
 	c, dim, group := j.c, j.c.ValueDim, j.c.QueryHeads/j.c.KVHeads
 	o := c.newOutputs()
@@ -114,7 +114,7 @@ func (j *judgement) compute(ctx context.Context, half [roundings]bool) (outputs,
 	return o, all, err
 }
 
-// differing counts the numbers whose bits differ; all NaN are alike.
+// differing counts the numbers whose bits differ; all NaN count as equal.
 func differing(a, b []float64) (n int) {
 	for i, x := range a {
 		if math.Float64bits(x) != math.Float64bits(b[i]) && !(x != x && b[i] != b[i]) {
@@ -124,7 +124,7 @@ func differing(a, b []float64) (n int) {
 	return n
 }
 
-// widen returns q, k and v as they are stored.
+// widen returns q, k and v as stored.
 func (c *VerifyCase) widen() (x [3][]float32) {
 	for i, stored := range [][]uint16{c.storedQ, c.storedK, c.storedV} {
 		x[i] = make([]float32, len(stored))
@@ -135,7 +135,7 @@ func (c *VerifyCase) widen() (x [3][]float32) {
 	return x
 }
 
-// storageError returns how far rounding q, k and v to the storage format moves the exact output: 0 where they fit it.
+// storageError returns the change of the exact output by rounding q, k and v to the storage format: 0 if they fit it.
 func (c *VerifyCase) storageError(stored [3][]float32) float64 {
 	if slices.Equal(stored[0], c.Q) && slices.Equal(stored[1], c.K) && slices.Equal(stored[2], c.V) {
 		return 0
@@ -143,10 +143,10 @@ func (c *VerifyCase) storageError(stored [3][]float32) float64 {
 	return attention.Compare(c.exact(stored).out, c.exact([3][]float32{c.Q, c.K, c.V}).out).RelativeL2
 }
 
-// exact returns attention in float64 of q, k and v.
+// exact returns attention of q, k and v in float64.
 func (c *VerifyCase) exact(x [3][]float32) outputs {
 	o := c.newOutputs()
-	dim := max(c.HeadDim, c.ValueDim) // the reference has one width: zeros change neither q·k nor the other elements
+	dim := max(c.HeadDim, c.ValueDim) // the reference has one width: padding with zeros changes neither q·k nor other elements
 	q, k, v := widened(x[0], c.HeadDim, dim), widened(x[1], c.HeadDim, dim), widened(x[2], c.ValueDim, dim)
 	out := make([]float64, len(q))
 	m, n := c.Queries*dim, c.Keys*dim
@@ -161,7 +161,7 @@ func (c *VerifyCase) exact(x [3][]float32) outputs {
 	return o
 }
 
-// widened returns rows of from elements with zeros behind them, as rows of to elements.
+// widened pads rows of from elements with zeros to to elements.
 func widened(x []float32, from, to int) []float32 {
 	if from == to {
 		return x
@@ -173,8 +173,8 @@ func widened(x []float32, from, to int) []float32 {
 	return wide
 }
 
-// reason says why a case failed: that the program is wrong, or else which of its formats cannot hold it. A stage is named
-// because the direct computation with that stage alone in FP16 is wrong, too.
+// reason explains why a case failed: the program is wrong, or a format cannot represent the values. It names a stage if the direct
+// computation with only that stage in FP16 is also wrong.
 func (j *judgement) reason(ctx context.Context, r *VerifyResult, rawScore float64, lseRight bool) (string, error) {
 	c := j.c
 	if r.Differing > 0 {
@@ -189,7 +189,7 @@ func (j *judgement) reason(ctx context.Context, r *VerifyResult, rawScore float6
 	case r.RelativeL2 <= r.Tolerance && !lseRight:
 		prefix, lse = "the log-sum-exp differs", true
 	}
-	wrong := func(o outputs) float64 { // how wrong outputs are, in what made the case fail
+	wrong := func(o outputs) float64 { // the measure by which the case failed
 		e := attention.Compare(o.out, c.Out)
 		if lse {
 			l := attention.Compare(o.lse, c.LSE)
@@ -200,7 +200,7 @@ func (j *judgement) reason(ctx context.Context, r *VerifyResult, rawScore float6
 		}
 		return e.RelativeL2
 	}
-	// Half of the error is a cause; a storage that overflows is one anyway.
+	// A stage that causes half of the error counts as a cause; a storage that overflows always does.
 	enough := wrong(j.got) / 2
 	causes := c.storageCauses(j.stored, r.StorageError >= enough)
 	if wrong(c.exact([3][]float32{c.Q, c.K, c.V})) >= enough {
@@ -236,7 +236,7 @@ func (j *judgement) reason(ctx context.Context, r *VerifyResult, rawScore float6
 	return prefix + ": " + strings.Join(causes, "; "), nil
 }
 
-// cause says what rounding one stage to FP16 does.
+// cause describes the effect of rounding one stage to FP16.
 func (j *judgement) cause(stage int, l lost, rawScore float64) string {
 	what := [roundings]string{"products of q and k", "partial scores", "scores", "exponentials and their sum",
 		"weights", "products of weights and values", "accumulators", "outputs"}[stage]
@@ -258,8 +258,8 @@ func (j *judgement) cause(stage int, l lost, rawScore float64) string {
 	return fmt.Sprintf("rounding %s to FP16", what)
 }
 
-// storageCauses says how the storage format changes q, k and v: how many numbers
-// overflow and, if the loss matters, how many underflow or are rounded.
+// storageCauses describes how the storage format changes q, k and v: how many numbers overflow and, if the loss matters, how many underflow
+// or are rounded.
 func (c *VerifyCase) storageCauses(stored [3][]float32, matters bool) (causes []string) {
 	underflow := false
 	for i, given := range [][]float32{c.Q, c.K, c.V} {
