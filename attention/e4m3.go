@@ -6,7 +6,7 @@ import "math"
 // where all of these are 1 (OCP 8-bit Floating Point Specification, 2023).
 const E4M3Max = 448
 
-// e4m3 is E4M3 to float32 by table.
+// e4m3 converts E4M3 to float32 by table.
 var e4m3 = func() *[256]float32 {
 	table := new([256]float32)
 	for code := range table {
@@ -23,10 +23,10 @@ var e4m3 = func() *[256]float32 {
 	return table
 }()
 
-// E4M3Table returns the numbers of FP8's format E4M3 by their bits, exact. It must not be written to.
+// E4M3Table returns the exact numbers of FP8's format E4M3 by their bits. It must not be changed.
 func E4M3Table() *[256]float32 { return e4m3 }
 
-// Float32ToE4M3 rounds x to E4M3, ties to even, and returns its bits. Numbers beyond E4M3Max, infinities too, become that.
+// Float32ToE4M3 rounds x to E4M3, ties to even, and returns its bits. Numbers beyond E4M3Max, including infinities, become E4M3Max.
 func Float32ToE4M3(x float32) uint8 {
 	u := math.Float32bits(x)
 	sign, size := uint8(u>>24&0x80), math.Abs(float64(x))
@@ -37,6 +37,6 @@ func Float32ToE4M3(x float32) uint8 {
 		return sign | 0x7e
 	}
 	exponent := max(int(u>>23&0xff)-127, -6)
-	steps := int(math.RoundToEven(math.Ldexp(size, 3-exponent))) // 8 to 16, or below 8 for a subnormal: 16 carries
+	steps := int(math.RoundToEven(math.Ldexp(size, 3-exponent))) // 8 to 16 (16 carries), or below 8 for a subnormal
 	return sign | uint8((exponent+6)<<3+steps)
 }

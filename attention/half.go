@@ -14,10 +14,10 @@ const (
 	halfOverflow  = 0x477ff000 // 65520: from here on rounding to nearest gives infinity
 )
 
-var infinity = float32(math.Inf(1)) // what numbers beyond binary16 become
+var infinity = float32(math.Inf(1)) // result of an overflow of binary16
 
-// widen is binary16 to float32 by table: the conversion is the innermost operation of the
-// functional model, and the table serves subnormals, infinities and NaN without a branch.
+// widen converts binary16 to float32 by table. The conversion is the innermost operation of the functional model, and the table handles
+// subnormals, infinities and NaN without branches.
 var widen = func() *[1 << 16]float32 {
 	table := new([1 << 16]float32)
 	for h := range table {
@@ -26,8 +26,8 @@ var widen = func() *[1 << 16]float32 {
 	return table
 }()
 
-// halfToFloat32 widens by arithmetic: exponent and fraction moved into place
-// make a float32 that is 2^112 too small, for subnormals too.
+// halfToFloat32 converts by arithmetic: moving exponent and fraction into place gives a float32 that is too small by a factor of 2^112,
+// also for subnormals.
 func halfToFloat32(h uint16) float32 {
 	u := uint32(h&0x8000)<<16 | uint32(h&0x7fff)<<13
 	if h&0x7c00 == 0x7c00 {
@@ -36,17 +36,14 @@ func halfToFloat32(h uint16) float32 {
 	return math.Float32frombits(u) * 0x1p112
 }
 
-// HalfTable returns the values of the binary16 numbers by their bits, exact, a NaN with its payload. It must not be
-// written to.
+// HalfTable returns the exact values of the binary16 numbers by their bits; NaN keep their payload. It must not be changed.
 func HalfTable() *[1 << 16]float32 { return widen }
 
-// RoundHalf rounds x to the nearest binary16 number, ties to even, and returns
-// it as a float32. From 65520 on the result is infinite.
+// RoundHalf rounds x to the nearest binary16 number, ties to even, and returns it as a float32. From 65520 on the result is infinite.
 //
-// Adding 1.5·2^(e+13), e being the exponent of x but at least that of the
-// smallest normal binary16, puts the unit of the sum's last place on that of
-// binary16: the addition rounds, for subnormals too, and there is no branch but
-// the one for overflow. Weights of long contexts make most products subnormal.
+// It adds 1.5·2^(e+13), where e is the exponent of x, or that of the smallest normal binary16 if larger. The sum's last place then has the
+// weight of binary16's last place, so that the addition rounds, also for subnormals. The only branch is for overflow. Weights of long
+// contexts make most products subnormal.
 func RoundHalf(x float32) float32 {
 	u := math.Float32bits(x)
 	if u&0x7fffffff >= halfOverflow {
@@ -56,8 +53,8 @@ func RoundHalf(x float32) float32 {
 	return math.Float32frombits(math.Float32bits(float32(x)+m-m) | u&0x80000000)
 }
 
-// RoundHalf64 is RoundHalf of a float64, in one rounding. On the way through float32 the last bit
-// becomes odd if anything is cut off, so that no false tie between two binary16 numbers arises.
+// RoundHalf64 is RoundHalf of a float64, in one rounding. It goes through float32 with round-to-odd: the last bit becomes odd if anything
+// is cut off, so that no false tie between two binary16 numbers arises.
 func RoundHalf64(x float64) float32 {
 	f := float32(x)
 	if u := math.Float32bits(f); float64(f) != x && u&1 == 0 && u&0x7f800000 != 0x7f800000 {
@@ -88,7 +85,7 @@ func Float32ToHalf(x float32) uint16 {
 	return sign | uint16((e-(112<<23))>>13)
 }
 
-// BFloat16ToFloat32 returns the value of the bfloat16 number with bits b, exactly.
+// BFloat16ToFloat32 returns the exact value of the bfloat16 number with bits b.
 func BFloat16ToFloat32(b uint16) float32 { return math.Float32frombits(uint32(b) << 16) }
 
 // Float32ToBFloat16 rounds x to bfloat16, ties to even, and returns its bits.

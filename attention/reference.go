@@ -6,25 +6,23 @@ import (
 	"github.com/l3sim/l3sim/units/portable"
 )
 
-// Reference computes attention of one query over n keys in float64, in two
-// passes: the plain definition, softmax(q·Kᵀ·scale)·V, with the largest logit
-// subtracted before the exponential.
+// Reference computes attention of one query over n keys in float64, in two passes: the plain definition, softmax(q·Kᵀ·scale)·V, with the
+// largest logit subtracted before the exponential.
 //
-// q has d values, k and v n·d; out receives d values. It returns the natural
-// logarithm of the sum of exponentials. Without keys out is 0 and the result
-// −∞.
+// q has d values, k and v n·d; out receives d values. The result is the natural logarithm of the sum of exponentials. Without keys, out is
+// 0 and the result −∞.
 func Reference(out []float64, q, k, v []float32, scale float64) (lse float64) {
 	clear(out)
 	return reference(out[:len(q)], q, k, v, scale)
 }
 
-// RowsReference is Reference over n rows of len(q) values that are keys and, in their first len(out) values, the values.
+// RowsReference is Reference over n rows of len(q) values. A row is a key, and its first len(out) values are the value.
 func RowsReference(out []float64, q, rows []float32, scale float64) (lse float64) {
 	clear(out)
 	return reference(out, q, rows, rows, scale)
 }
 
-// reference adds attention to out, which is 0. Values have len(out) elements and are as far apart as keys.
+// reference adds attention to out, which must be 0. Values have len(out) elements and the same stride as keys.
 func reference(out []float64, q, k, v []float32, scale float64) (lse float64) {
 	d := len(q)
 	n := len(k) / d
@@ -55,8 +53,8 @@ func reference(out []float64, q, k, v []float32, scale float64) (lse float64) {
 	return top + portable.Log(sum)
 }
 
-// CausalLength is the number of keys that query i of m sees among n keys when
-// the last query sees them all: n − m + i + 1, never negative.
+// CausalLength returns the number of keys that query i of m sees among n keys, if the last query sees them all: n − m + i + 1, never
+// negative.
 func CausalLength(i, m, n int) int { return max(0, n-m+i+1) }
 
 // CausalReference computes Reference for m queries over n keys of one head, the mask aligned to the
@@ -73,11 +71,10 @@ func CausalReference(out, lse []float64, q, k, v []float32, d int, scale float64
 type Error struct {
 	RelativeL2 float64 // ‖got − want‖ / ‖want‖, in the Euclidean norm
 	MaxAbs     float64 // the largest |got − want|
-	NonFinite  int     // values of got that are infinite or NaN; they enter the norms as 0
+	NonFinite  int     // infinite or NaN values of got, counted as 0 in the norms
 }
 
-// Compare returns the distance of got from want. Where want is 0 throughout,
-// RelativeL2 is the norm of got.
+// Compare returns the distance of got from want. If want is all 0, RelativeL2 is the norm of got.
 func Compare(got, want []float64) Error {
 	var e Error
 	var largest float64 // scales the squares, which could overflow

@@ -14,7 +14,7 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// Bounds of a safetensors file. That of the header is the format's own implementation's.
+// Bounds on a safetensors file. maxHeader is that of the format's reference implementation.
 const (
 	maxHeader = 100_000_000 // bytes
 	maxFile   = 4 << 30     // bytes: the file is held in memory
@@ -22,7 +22,7 @@ const (
 	maxShape  = 16          // dimensions of a tensor
 )
 
-// dtypeBytes are the element sizes of the types that the format defines.
+// dtypeBytes are the element sizes of the format's types.
 var dtypeBytes = map[string]int{
 	"BOOL": 1, "U8": 1, "I8": 1, "F8_E4M3": 1, "F8_E5M2": 1, "U16": 2, "I16": 2, "F16": 2, "BF16": 2,
 	"U32": 4, "I32": 4, "F32": 4, "U64": 8, "I64": 8, "F64": 8,
@@ -122,13 +122,13 @@ type Safetensors struct {
 	byName map[string]*Tensor
 }
 
-// Metadata returns the value of a key of the file's metadata, "" where it has none.
+// Metadata returns the value of a key in the file's metadata, or "".
 func (s *Safetensors) Metadata(key string) string { return s.metadata[key] }
 
-// Tensor returns the named array. It is nil if the file has no array of that name.
+// Tensor returns the named array, or nil.
 func (s *Safetensors) Tensor(name string) *Tensor { return s.byName[name] }
 
-// OpenSafetensors reads a file of at most 4 GiB. What is wrong with it is an input.Error.
+// OpenSafetensors reads a file of at most 4 GiB. A faulty file is an input.Error.
 func OpenSafetensors(path string) (*Safetensors, error) {
 	f, err := input.Open(path)
 	if err != nil {
@@ -142,12 +142,11 @@ func OpenSafetensors(path string) (*Safetensors, error) {
 	return s, nil
 }
 
-// readSafetensors reads a stream of at most limit bytes. It reads no further
-// than the header says that the file goes: the stream may have no end.
+// readSafetensors reads a stream of at most limit bytes. It reads only as far as the header indicates, since the stream may have no end.
 func readSafetensors(r io.Reader, limit int64) (*Safetensors, error) {
 	var data bytes.Buffer
 	size := int64(8)
-	for range 2 { // up to the header's length, up to the header's end
+	for range 2 { // first up to the header's length, then up to the header's end
 		if _, err := data.ReadFrom(io.LimitReader(r, size)); err != nil {
 			return nil, err
 		}
@@ -168,7 +167,7 @@ func readSafetensors(r io.Reader, limit int64) (*Safetensors, error) {
 		if end > limit-int64(header) {
 			return nil, input.Errorf("the arrays end at byte %d, expected at most %d bytes in a file", end, limit)
 		}
-		// One byte more shows whether the file goes on.
+		// One more byte shows whether the file continues.
 		if _, err := data.ReadFrom(io.LimitReader(r, end+1)); err != nil {
 			return nil, err
 		}
@@ -176,7 +175,7 @@ func readSafetensors(r io.Reader, limit int64) (*Safetensors, error) {
 	return ParseSafetensors(data.Bytes())
 }
 
-// bodyBytes returns where the last array of a header ends, at least 0.
+// bodyBytes returns the end of the last array in a header, at least 0.
 func bodyBytes(header []byte) (int64, error) {
 	entries, err := headerEntries(header)
 	if err != nil {
@@ -188,14 +187,14 @@ func bodyBytes(header []byte) (int64, error) {
 			Offsets []int64 `json:"data_offsets"`
 		}
 		if e.name != "__metadata__" && json.Unmarshal(e.value, &h) == nil && len(h.Offsets) == 2 {
-			end = max(end, h.Offsets[1]) // ParseSafetensors says what is wrong with the others
+			end = max(end, h.Offsets[1]) // ParseSafetensors reports other faults
 		}
 	}
 	return end, nil
 }
 
-// ParseSafetensors reads a file's bytes; the tensors' Data alias them. The file must be exactly as
-// the format says: the arrays fill it without holes or overlap, and names are unique.
+// ParseSafetensors parses a file's bytes; the tensors' Data alias them. The file must follow the format exactly: the arrays fill it without
+// gaps or overlap, and names are unique.
 func ParseSafetensors(data []byte) (*Safetensors, error) {
 	if len(data) < 8 {
 		return nil, input.Errorf("not a safetensors file: %d bytes, the length of its header takes 8", len(data))
@@ -233,7 +232,7 @@ func ParseSafetensors(data []byte) (*Safetensors, error) {
 	return s, nil
 }
 
-type span struct{ begin, end int } // the bytes of one array within the body
+type span struct{ begin, end int } // range of bytes of one array within the body
 
 func fill(spans []span, size int) error {
 	slices.SortFunc(spans, func(a, b span) int { return cmp.Or(a.begin-b.begin, a.end-b.end) })
@@ -256,8 +255,7 @@ type headerEntry struct {
 	value json.RawMessage
 }
 
-// headerEntries splits the header's object. encoding/json would let the last of
-// two equal names win.
+// headerEntries splits the header's object. With encoding/json, the last of two equal names would win.
 func headerEntries(header []byte) ([]headerEntry, error) {
 	decoder := json.NewDecoder(bytes.NewReader(header))
 	if t, err := decoder.Token(); err != nil || t != json.Delim('{') {
@@ -270,7 +268,7 @@ func headerEntries(header []byte) ([]headerEntry, error) {
 		if err != nil {
 			return nil, err
 		}
-		e := headerEntry{name: t.(string)} // the decoder rejects keys that are no strings
+		e := headerEntry{name: t.(string)} // the decoder rejects keys that are not strings
 		if len(e.name) > maxName {
 			return nil, fmt.Errorf("a name of %d bytes, expected at most %d", len(e.name), maxName)
 		}
@@ -292,7 +290,7 @@ func headerEntries(header []byte) ([]headerEntry, error) {
 	return entries, nil
 }
 
-// readEntry returns one array and where it begins in body.
+// readEntry returns one array and its offset in body.
 func readEntry(e headerEntry, body []byte) (*Tensor, int, error) {
 	var h struct {
 		DType   string `json:"dtype"`

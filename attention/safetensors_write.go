@@ -12,8 +12,8 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// NewTensor returns a tensor of F64, F32, F16 or BF16 elements rounded from x.
-// A shape that does not hold them, or another type, is an input.Error.
+// NewTensor returns a tensor of F64, F32, F16 or BF16 elements rounded from x. A shape that does not match x, or another type, is an
+// input.Error.
 func NewTensor(name, dtype string, shape []int, x []float64) (*Tensor, error) {
 	t := &Tensor{Name: name, DType: dtype, Shape: slices.Clone(shape)}
 	if t.Elements() != len(x) {
@@ -59,7 +59,7 @@ func WriteSafetensors(w io.Writer, tensors []*Tensor, metadata map[string]string
 	return err
 }
 
-// NewSafetensors returns the content of a file of these tensors, whose names must differ.
+// NewSafetensors returns a file's content with these tensors, whose names must differ.
 func NewSafetensors(tensors []*Tensor) (*Safetensors, error) {
 	var file bytes.Buffer
 	if err := WriteSafetensors(&file, tensors, nil); err != nil {

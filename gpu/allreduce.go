@@ -5,26 +5,25 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// AllReduceMethod is how servers' all-reduces run.
+// AllReduceMethod is the method of servers' all-reduces.
 type AllReduceMethod string
 
 // The methods.
 const (
-	// AllReduceDirect takes the fastest of the direct kernels, the switch and NCCL up to SmallLimit bytes,
-	// and of the latter two beyond: vLLM, SGLang and TensorRT-LLM do.
+	// AllReduceDirect takes the fastest of the direct kernels, the switch and NCCL up to SmallLimit bytes, and beyond it the faster of
+	// switch and NCCL, as vLLM, SGLang and TensorRT-LLM do.
 	AllReduceDirect AllReduceMethod = "direct"
 	// AllReduceNCCL always takes NCCL.
 	AllReduceNCCL AllReduceMethod = "nccl"
 )
 
-// AllReduceSpec holds the parameters of an all-reduce over NVLink, inside a graph. Bandwidths count
-// one direction of one GPU's links; a "per GPU" time is multiplied by the number of GPUs.
+// AllReduceSpec holds the parameters of an all-reduce over NVLink, inside a CUDA graph. Bandwidths are for one direction of one GPU's
+// links; a "per GPU" time is multiplied by the number of GPUs.
 type AllReduceSpec struct {
-	Model  KernelModel     `toml:"model"`  // how these kernels are costed
+	Model  KernelModel     `toml:"model"`  // cost model of these kernels
 	Method AllReduceMethod `toml:"method"` // direct kernels or NCCL for small sizes
-	// Up to SmallLimit bytes a direct kernel reads its peers' memory: either
-	// all of it from T−1 peers (one-shot), or its own share and then the others'
-	// results (two-shot, one more synchronisation).
+	// Up to SmallLimit bytes a direct kernel reads its peers' memory. It reads either all of it from T−1 peers (one-shot), or its own share
+	// and then the others' results, with one more synchronisation (two-shot).
 	SmallLimit          units.Bytes     `toml:"small_limit"`
 	SmallLatency        units.Duration  `toml:"small_latency"`               // direct: one synchronisation
 	SmallLatencyPerGPU  units.Duration  `toml:"small_latency_per_gpu"`       // its growth with each GPU
@@ -33,10 +32,10 @@ type AllReduceSpec struct {
 	SecondShotPerGPU    units.Duration  `toml:"second_shot_latency_per_gpu"` // its growth with each GPU
 	SecondShotBandwidth units.Bandwidth `toml:"second_shot_bandwidth"`       // direct: moving shares in two shots
 	Protocols
-	// Skew is by how much the slowest GPU is behind a mean one, as a share of the work
-	// since the last all-reduce that follows the clock: chips differ in it, and all wait.
+	// Skew is the delay of the slowest GPU behind a mean one, as a share of the clock-bound work since the last all-reduce: chips differ in
+	// speed, and all wait for the slowest.
 	Skew float64 `toml:"skew"`
-	// LatencySlope is how Latency grows in AttAcc's model, in nanoseconds per byte of a step.
+	// LatencySlope is the growth of Latency in AttAcc's model, in nanoseconds per byte of a step.
 	LatencySlope float64 `toml:"latency_slope_ns_per_byte"`
 }
 
@@ -58,11 +57,9 @@ func (a *AllReduceSpec) Check(c *input.Check) {
 	atLeast(c, "latency_slope_ns_per_byte", a.LatencySlope, 0)
 }
 
-// AllReduceCost returns the cost of summing n bytes over the given number of GPUs, each
-// ending with the result; nothing for one GPU or no bytes. Bytes is what each GPU sends,
-// 2(T−1)/T · n in the bandwidth-optimal schedule (Patarasuk and Yuan, 2009,
-// https://doi.org/10.1016/j.jpdc.2008.09.002) and half of it in AttAcc's, and
-// Memory its time.
+// AllReduceCost returns the cost of summing n bytes over the given number of GPUs, each of which ends with the result; it is 0 for one GPU
+// or no bytes. Bytes is what each GPU sends: 2(T−1)/T · n in the bandwidth-optimal schedule (Patarasuk and Yuan, 2009,
+// https://doi.org/10.1016/j.jpdc.2008.09.002), and half of that in AttAcc's. Memory is the time of the transfer.
 func (s *Spec) AllReduceCost(gpus int, n units.Bytes) Cost {
 	if gpus <= 1 || n <= 0 {
 		return Cost{}
@@ -93,7 +90,7 @@ func (s measured) allReduce(gpus int, n units.Bytes) Cost {
 	return best
 }
 
-// direct costs the direct kernel, by the faster of its two schedules.
+// direct costs the direct kernel with the faster of its two schedules.
 func (a *AllReduceSpec) direct(c Cost, t, bytes float64) Cost {
 	one, two := a.shot(c, t, bytes, false), a.shot(c, t, bytes, true)
 	if two.Seconds < one.Seconds {
@@ -102,7 +99,7 @@ func (a *AllReduceSpec) direct(c Cost, t, bytes float64) Cost {
 	return one
 }
 
-// shot costs one of the schedules of the direct kernel.
+// shot costs one of the direct kernel's schedules.
 func (a *AllReduceSpec) shot(c Cost, t, bytes float64, two bool) Cost {
 	c.Overhead = a.SmallLatency.Seconds() + float64(t*a.SmallLatencyPerGPU.Seconds())
 	c.Memory = (t - 1) * bytes / float64(a.SmallBandwidth)
@@ -113,8 +110,8 @@ func (a *AllReduceSpec) shot(c Cost, t, bytes float64, two bool) Cost {
 	return c.combine(0)
 }
 
-// MethodCost is AllReduceCost by the method that a measurement names: nccl, one_shot,
-// two_shot, or direct for the faster of these two.
+// MethodCost is AllReduceCost with the method that a measurement names: nccl, one_shot, two_shot, or direct for the faster of the latter
+// two.
 func (s *Spec) MethodCost(method string, gpus int, n units.Bytes) Cost {
 	t, bytes := float64(gpus), float64(n)
 	c := Cost{Bytes: 2 * (t - 1) / t * bytes}

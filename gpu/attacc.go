@@ -6,27 +6,24 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// attAcc is the model of AttAcc's published simulator (Park et al., ASPLOS 2024,
-// https://github.com/scale-snu/attacc_simulator), on which the L3 paper builds (section 6.1).
-// Of products and attention it reads the two efficiencies alone.
+// attAcc is the model of AttAcc's published simulator (Park et al., ASPLOS 2024, https://github.com/scale-snu/attacc_simulator), on which
+// the L3 paper builds (section 6.1). For products and attention it uses only the two efficiencies.
 type attAcc struct{ *Spec }
 
-// attAccTiles are the tile edges that AttAcc's simulator tries.
+// attAccTiles are the tile edges in AttAcc's simulator.
 var attAccTiles = [...]int{8, 16, 32, 64, 128, 192, 256, 320, 384, 448, 512}
 
-// Constants of AttAcc's tile model: an SM's shared memory, and the k depth of
-// the operand slices that it holds.
+// Constants of AttAcc's tile model: an SM's shared memory, and the k depth of the operand slices in it.
 const (
-	attAccSharedMemory = 192 << 10 // bytes, A100's L1 and shared memory
+	attAccSharedMemory = 192 << 10 // bytes, A100's combined L1 and shared memory
 	attAccDepth        = 32        // elements of k
 )
 
-// product has tiles of tm × tn. Of those that fit shared memory, (tm+tn)·64 + 2·tm·tn ≤ 192 KiB for
-// 16 bits, the simulator takes the one with the least traffic/u²: u = tiles/(SMs·⌈tiles/SMs⌉) is
-// the share of SMs in use over whole waves, traffic = ⌈n/tn⌉·m·k + ⌈m/tm⌉·n·k + m·n elements. Then
-// u derates both rates. Rows beyond 512 are padded to 32, which the published code does not do: it
-// is up to 6% faster there where m is no multiple of 32. The tile minimises a score and not the
-// time, so time is not monotone in the sizes.
+// product uses tiles of tm × tn. Among those that fit shared memory, (tm+tn)·64 + 2·tm·tn ≤ 192 KiB for 16 bits, the simulator takes the
+// one with the least traffic/u². u = tiles/(SMs·⌈tiles/SMs⌉) is the share of SMs in use over whole waves, and traffic = ⌈n/tn⌉·m·k +
+// ⌈m/tm⌉·n·k + m·n elements. u then reduces both rates. Rows beyond 512 are padded to multiples of 32. The published code does not pad, and
+// is up to 6% faster where m is not a multiple of 32. The tile minimises a score and not the time, so the time is not monotone in the
+// sizes.
 func (s attAcc) product(c Cost, m, n, k, elementBits int) Cost {
 	rows := m
 	if m > 512 {
@@ -54,11 +51,9 @@ func (s attAcc) product(c Cost, m, n, k, elementBits int) Cost {
 	return c.combine(0)
 }
 
-// block costs attention of one head and request, rows queries over keys keys: scores, softmax and
-// context are three kernels of a thread block on one SM, which has its share of both rates. All
-// scores are computed, the causal mask's half too, and go through memory. It returns the seconds of
-// the kernels that each limit binds. A group of query heads reads its keys and values once, which
-// the simulator does not have.
+// block costs attention of one head and request, with rows queries over keys keys. Scores, softmax and context are three kernels, each a
+// thread block on one SM with its share of both rates. All scores are computed, including the masked half, and go through memory. It
+// returns the seconds of the kernels bound by each limit. A group of query heads reads its keys and values once, unlike in the simulator.
 func (s attAcc) block(e *Efficiency, rows, keys float64, h Heads) (compute, memory float64) {
 	sms, dim, scores := float64(s.SMs), float64(h.ends()/2), float64(rows*keys)
 	rate, bandwidth := e.Compute*s.peak(h.ElementBits)/sms, e.Memory*float64(s.MemoryBandwidth)/sms
@@ -69,15 +64,15 @@ func (s attAcc) block(e *Efficiency, rows, keys float64, h Heads) (compute, memo
 			memory += float64(times * moves)
 		}
 	}
-	// Scores read q and K and write scores; context reads scores and V and writes as much as q.
-	ends, scored := float64(elementBytes(rows*dim, h.ElementBits)), float64(elementBytes(scores, h.ElementBits)) // 2·x is x + x to compilers
+	// The score kernel reads q and K and writes scores; the context kernel reads scores and V and writes as much as q.
+	ends, scored := float64(elementBytes(rows*dim, h.ElementBits)), float64(elementBytes(scores, h.ElementBits)) // compilers turn 2·x into x + x
 	kernel(2, 2*dim*scores, ends+float64(keys*h.kvBytes()/2)/float64(h.group())+scored)
 	kernel(1, 5*scores, 2*scored)
 	return compute, memory
 }
 
-// waves sets the parts of c to those of whole waves of equal thread blocks, with the
-// times of one: heads × requests of them share the SMs.
+// waves sets the parts of c to the time of whole waves of equal thread blocks, given the times of one. heads × requests blocks share the
+// SMs.
 func (s attAcc) waves(c *Cost, requests int, h Heads, compute, memory float64) {
 	waves := float64(ceilDiv(requests*h.Query, s.SMs))
 	c.Compute, c.Memory = float64(waves*compute), float64(waves*memory)
@@ -93,13 +88,13 @@ func (s attAcc) prefill(batch, chunk, finished int, h Heads) Cost {
 	return c
 }
 
-// wave is the last wave of thread blocks of a kernel that prefills the prompts of several requests.
+// wave is the last wave of thread blocks in a kernel that prefills several requests' prompts.
 type wave struct {
 	free    int     // SMs without a block
 	longest float64 // seconds of its longest block
 }
 
-// prompt places a chunk's blocks, one for each head, beside those of other requests: one kernel has them all.
+// prompt places a chunk's blocks, one for each head, next to those of other requests in the same kernel.
 func (s attAcc) prompt(w wave, chunk, finished int, h Heads) (Cost, wave) {
 	if chunk <= 0 {
 		return Cost{}, w
@@ -123,8 +118,8 @@ func (s attAcc) prompt(w wave, chunk, finished int, h Heads) (Cost, wave) {
 	return c, w
 }
 
-// decode has unequal requests, too, which the simulator does not have: they take the time of equal ones of
-// their mean context, and at least what the longest one's block needs.
+// decode also accepts unequal requests, which the simulator does not have. They take the time of equal ones with their mean context, and at
+// least the time of the longest one's block.
 func (s attAcc) decode(b DecodeBatch, h Heads) Cost {
 	e := &s.attention().Decode.Efficiency
 	requests, tokens, longest := float64(b.Requests), float64(b.Tokens), float64(b.Longest)
@@ -145,7 +140,7 @@ func (s attAcc) decodeAhead(costs *[aheadSteps]Cost, b *DecodeBatch, h Heads) in
 	return 1
 }
 
-// shared has waves of blocks of each group's own.
+// shared runs separate waves of blocks for each group.
 func (s attAcc) shared(groups []Shared, h Heads) (sum Cost) {
 	query := h.Query
 	for _, g := range groups {
@@ -157,18 +152,17 @@ func (s attAcc) shared(groups []Shared, h Heads) (sum Cost) {
 	return sum
 }
 
-// attAccPass is the time of a kernel that passes over activations: a fixed part,
-// and one for each byte, measured on a GPU of attAccBandwidth.
+// attAccPass is the time of a kernel that passes over activations: a fixed part and a part for each byte, measured on a GPU with
+// attAccBandwidth.
 type attAccPass struct{ fixedUs, perByteUs float64 }
 
-// The laws of AttAcc's simulator. An activation reaches 2.24 TB/s of a bandwidth of 1.555 TB/s:
-// those tensors lie in the L2.
+// Linear times of AttAcc's simulator. Activations reach 2.24 TB/s on a memory of 1.555 TB/s, since these tensors are in the L2.
 var (
 	attAccActivation = attAccPass{fixedUs: 8.29, perByteUs: 0.447e-6}
 	attAccNorm       = attAccPass{fixedUs: 6.87, perByteUs: 1.6e-6}
 )
 
-// attAccBandwidth is the bandwidth of the GPU that the laws were measured on.
+// attAccBandwidth is the bandwidth of the GPU on which the times were measured.
 const attAccBandwidth = 1555e9 // bytes/s, A100-40GB
 
 // pass costs a pass over m rows of width d.
@@ -181,7 +175,7 @@ func (s attAcc) pass(law attAccPass, operands, m, d, elementBits int) Cost {
 	return c.combine(0)
 }
 
-// norm reads the residual stream as well.
+// norm also reads the residual stream.
 func (s attAcc) norm(_ bool, m, d, elementBits int) Cost {
 	return s.pass(attAccNorm, 3, m, d, elementBits)
 }
@@ -190,10 +184,10 @@ func (s attAcc) activation(_ bool, operands, m, d, elementBits int) Cost {
 	return s.pass(attAccActivation, operands, m, d, elementBits)
 }
 
-// lookUp is no kernel of the simulator's: it takes what is fitted.
+// lookUp is not a kernel of the simulator: it uses the fitted model.
 func (s attAcc) lookUp(m, d, elementBits int) Cost { return s.Elementwise(2, m, d, elementBits) }
 
-// copies are none of the simulator's kernels, nor is the choice of a token.
+// copies are not in the simulator, and neither is choice.
 func (attAcc) copies(int, float64) Cost { return Cost{} }
 
 func (attAcc) choice(int, int, int) Cost { return Cost{} }

@@ -7,17 +7,17 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// Protocols has what a collective of NCCL takes over NVLink.
+// Protocols has the parameters of an NCCL collective over NVLink.
 type Protocols struct {
-	// NCCL takes the faster of two protocols: one that flags every few bytes (LL, LL128)
-	// and has little latency, and one that moves whole chunks (Simple).
+	// NCCL takes the faster of two protocols: one that flags every few bytes (LL, LL128) and has little latency, and one that moves whole
+	// chunks (Simple).
 	FlaggedLatency   units.Duration  `toml:"flagged_latency"`
 	FlaggedPerGPU    units.Duration  `toml:"flagged_latency_per_gpu"` // its growth with each GPU
 	FlaggedBandwidth units.Bandwidth `toml:"flagged_bandwidth"`       // of the bytes that a GPU sends
-	Latency          units.Duration  `toml:"latency"`                 // of whole chunks: added to the transfer
+	Latency          units.Duration  `toml:"latency"`                 // whole chunks: added to the transfer
 	LatencyPerGPU    units.Duration  `toml:"latency_per_gpu"`         // its growth with each GPU
 	Bandwidth        units.Bandwidth `toml:"bandwidth"`               // of the bytes that a GPU sends
-	// LastStep is what the last step of a ring takes of the others, of whole chunks: it receives and sends nothing.
+	// LastStep is the time of a ring's last step relative to the others, for whole chunks: it receives and sends nothing.
 	LastStep float64 `toml:"last_step,optional"`
 }
 
@@ -32,7 +32,7 @@ func (p *Protocols) Check(c *input.Check) {
 	c.That(p.LastStep >= 0 && p.LastStep <= 1, "last_step", p.LastStep, "0 to 1")
 }
 
-// cost completes c, which has the bytes that each GPU sends, with the time of the faster protocol. Each step of a ring moves so many.
+// cost adds the time of the faster protocol to c, which has the bytes that each GPU sends. step is the bytes of each step of a ring.
 func (p *Protocols) cost(c Cost, gpus, step float64) Cost {
 	flagged := p.FlaggedLatency.Seconds() + float64(gpus*p.FlaggedPerGPU.Seconds())
 	whole := p.Latency.Seconds() + float64(gpus*p.LatencyPerGPU.Seconds())
@@ -44,8 +44,8 @@ func (p *Protocols) cost(c Cost, gpus, step float64) Cost {
 	return c.combine(0)
 }
 
-// SwitchSpec has the parameters of an all-reduce in which the NVLink switch sums (NVLS): each GPU reads its share of the sum, for which
-// the switch reads all of every GPU, and sends it to all by one multicast.
+// SwitchSpec has the parameters of an all-reduce in which the NVLink switch sums (NVLS). Each GPU reads its share of the sum, for which the
+// switch reads from every GPU, and sends it to all by one multicast.
 type SwitchSpec struct {
 	Latency       units.Duration  `toml:"latency"`         // of the call
 	LatencyPerGPU units.Duration  `toml:"latency_per_gpu"` // its growth with each GPU
@@ -59,7 +59,7 @@ func (s *SwitchSpec) Check(c *input.Check) {
 	bandwidth(c, "bandwidth", s.Bandwidth)
 }
 
-// cost returns the cost of summing that many bytes, of which c has what GPUs send without a switch.
+// cost returns the cost of summing the given bytes; c has the bytes that GPUs send without a switch.
 func (s *SwitchSpec) cost(c Cost, gpus, bytes float64) Cost {
 	c.Bytes = (1 + 1/gpus) * bytes
 	c.Overhead = s.Latency.Seconds() + float64(gpus*s.LatencyPerGPU.Seconds())
@@ -67,18 +67,18 @@ func (s *SwitchSpec) cost(c Cost, gpus, bytes float64) Cost {
 	return c.combine(0)
 }
 
-// CollectiveTables has NCCL's collectives, and the way of tokens to their experts and back (DeepEP's kernels of low latency), where the
-// fit has them. The zero value of one stands for none: it then takes the parameters of NCCL's all-reduces.
+// CollectiveTables has NCCL's collectives, and the exchange of tokens with their experts (DeepEP's low-latency kernels), if the fit has
+// them. A zero value stands for none, and then NCCL's all-reduce parameters are used.
 type CollectiveTables struct {
 	AllGather     Protocols    `toml:"all_gather,omitempty"`
 	ReduceScatter Protocols    `toml:"reduce_scatter,omitempty"`
 	AllReduce     Protocols    `toml:"all_reduce,omitempty"` // of NCCL by itself, which the method "nccl" takes
 	AllToAll      Protocols    `toml:"all_to_all,omitempty"`
-	Dispatch      ExchangeSpec `toml:"dispatch,omitempty"` // of tokens to their experts' GPUs
-	Combine       ExchangeSpec `toml:"combine,omitempty"`  // of the experts' results
+	Dispatch      ExchangeSpec `toml:"dispatch,omitempty"` // tokens to their experts' GPUs
+	Combine       ExchangeSpec `toml:"combine,omitempty"`  // the experts' results
 }
 
-// Collective is a collective of NCCL.
+// Collective is an NCCL collective.
 type Collective struct {
 	Section string // in [gpu.collectives]
 	In      func(*CollectiveTables) *Protocols
@@ -86,7 +86,7 @@ type Collective struct {
 	Sent float64
 }
 
-// Indices of Collectives.
+// Indices into Collectives.
 const (
 	allGather = iota
 	reduceScatter
@@ -94,8 +94,8 @@ const (
 	allToAll
 )
 
-// Collectives are those of NCCL. Sizes are of the larger buffer of a GPU: what all-gather and all-reduce leave on each, and what
-// reduce-scatter and all-to-all begin with.
+// Collectives are NCCL's. Sizes are those of a GPU's larger buffer: the result of all-gather and all-reduce, and the input of
+// reduce-scatter and all-to-all.
 var Collectives = []Collective{
 	allGather:     {"all_gather", func(t *CollectiveTables) *Protocols { return &t.AllGather }, 1},
 	reduceScatter: {"reduce_scatter", func(t *CollectiveTables) *Protocols { return &t.ReduceScatter }, 1},
@@ -103,7 +103,7 @@ var Collectives = []Collective{
 	allToAll:      {"all_to_all", func(t *CollectiveTables) *Protocols { return &t.AllToAll }, 1},
 }
 
-// CollectiveCost returns the cost of a collective of NCCL with buffers of that many bytes; nothing for one GPU or no bytes.
+// CollectiveCost returns the cost of an NCCL collective with buffers of the given bytes; it is 0 for one GPU or no bytes.
 func (s *Spec) CollectiveCost(x *Collective, gpus int, bytes float64) Cost {
 	if gpus <= 1 || bytes <= 0 {
 		return Cost{}
@@ -115,13 +115,13 @@ func (s *Spec) CollectiveCost(x *Collective, gpus int, bytes float64) Cost {
 	return p.cost(Cost{Bytes: x.Sent * (t - 1) / t * bytes}, t, bytes/t)
 }
 
-// ExchangeSpec holds the parameters of one way of tokens between GPUs and the experts on them. A token is sent once to each of its
-// experts. A pair of an expert and a GPU that sends to it is a lane, which moves its tokens one after another.
+// ExchangeSpec holds the parameters of one direction of the exchange between tokens' GPUs and experts' GPUs. A token is sent once to each
+// of its experts. Each pair of an expert and a sending GPU is a lane, which moves its tokens one after another.
 type ExchangeSpec struct {
 	Overhead      units.Duration  `toml:"overhead"`       // launch, and the wait for the last GPU
-	ExpertTime    units.Duration  `toml:"expert_time"`    // for each expert: counts that all GPUs send each other
-	Bandwidth     units.Bandwidth `toml:"bandwidth"`      // of what the busiest GPU sends or receives
-	LaneBandwidth units.Bandwidth `toml:"lane_bandwidth"` // of one lane
+	ExpertTime    units.Duration  `toml:"expert_time"`    // launch, and waiting for the last GPU
+	Bandwidth     units.Bandwidth `toml:"bandwidth"`      // for each expert: exchange of counts between all GPUs
+	LaneBandwidth units.Bandwidth `toml:"lane_bandwidth"` // of the data that the busiest GPU sends or receives
 	Ridge         float64         `toml:"ridge"`          // p of the p-norm of both, at least 1
 }
 
@@ -134,7 +134,7 @@ func (e *ExchangeSpec) Check(c *input.Check) {
 	c.That(e.Ridge >= 1 && e.Ridge <= 100, "ridge", e.Ridge, "1 to 100")
 }
 
-// Exchange is one way of tokens of GPUs to their experts, or back.
+// Exchange is the transfer of all GPUs' tokens to their experts, or back.
 type Exchange struct {
 	GPUs, Experts int     // GPUs that exchange tokens, and experts on all of them
 	Pairs         float64 // pairs of a token and one of its experts that each GPU sends
@@ -142,8 +142,8 @@ type Exchange struct {
 	PairBytes     float64 // bytes of a pair's message
 }
 
-// ExchangeCost returns the cost of tokens' way to their experts, or back; nothing for one GPU or no tokens. Of its experts one of T is on
-// the GPU itself.
+// ExchangeCost returns the cost of moving tokens to their experts, or back; it is 0 for one GPU or no tokens. One in T of a token's experts
+// is on its own GPU.
 func (s *Spec) ExchangeCost(e *ExchangeSpec, x Exchange) Cost {
 	if x.GPUs <= 1 || x.Pairs <= 0 {
 		return Cost{}
@@ -156,13 +156,13 @@ func (s *Spec) ExchangeCost(e *ExchangeSpec, x Exchange) Cost {
 	return c.combine(e.Ridge)
 }
 
-// Bytes of DeepEP's messages beside elements: FP32 scales of 128 elements, and a header.
+// Bytes of DeepEP's messages in addition to elements: an FP32 scale for 128 elements, and a header.
 const (
 	messageScale  = 128
 	messageHeader = 16
 )
 
-// MessageBytes returns the bytes of a token's message to one of its experts, of elements of that many bits.
+// MessageBytes returns the bytes of a token's message to one of its experts, for elements of the given bits.
 func MessageBytes(hidden, bits int) float64 {
 	elements := float64(elementBytes(float64(hidden), bits))
 	if bits >= 16 {

@@ -2,25 +2,24 @@ package gpu
 
 import "github.com/l3sim/l3sim/units/portable"
 
-// Cost is what one kernel takes on one GPU, split by cause. Seconds combines
-// the parts: the p-norm of Compute, Memory and Latency, plus Overhead.
+// Cost is the cost of one kernel on one GPU, split by cause. Seconds combines the parts: the p-norm of Compute, Memory and Latency, plus
+// Overhead.
 type Cost struct {
 	FLOPs float64 // useful floating-point operations, a multiply-add as two
-	// Executed is FLOPs with what tiles are padded by, which draws power too; 0 where
-	// a kernel computes next to nothing. An operation of 8-bit factors counts as half of one of 16.
+	// Executed is FLOPs including the padding of tiles, which also draws power; 0 for kernels with negligible arithmetic. An 8-bit
+	// operation counts as half of a 16-bit one.
 	Executed float64
 	Bytes    float64 // bytes that have to move at least once
-	// Compute, Memory and Latency are the seconds that each limit alone would
-	// take: arithmetic (padding and idle SMs included), memory traffic, and the
-	// longest chain of work that cannot be spread over the SMs.
+	// Compute, Memory and Latency are the seconds that each limit alone would impose: arithmetic (including padding and idle SMs), memory
+	// traffic, and the longest chain of work that cannot be spread over the SMs.
 	Compute, Memory, Latency float64
-	Overhead                 float64 // seconds of launch, prologue and tail that nothing hides
-	Seconds                  float64 // in a graph, while the GPU is below its power limit
+	Overhead                 float64 // seconds of launch, prologue and tail that do not overlap
+	Seconds                  float64 // in a graph, below the GPU's power limit
 
 	ridge float64
 }
 
-// Limit names what binds: "compute", "memory", "latency" or "overhead", the largest of the four.
+// Limit returns the largest of the four parts: "compute", "memory", "latency" or "overhead".
 func (c Cost) Limit() string {
 	switch largest := max(c.Compute, c.Memory, c.Latency, c.Overhead); largest {
 	case c.Compute:
@@ -34,15 +33,14 @@ func (c Cost) Limit() string {
 	}
 }
 
-// combine sets Seconds. The p-norm (Σ tᵢ^p)^(1/p) is the roofline's maximum for
-// p = 0 (read as infinity) and rounds its corner for finite p ≥ 1: near the
-// ridge neither limit is fully hidden behind the other.
+// combine sets Seconds. The p-norm (Σ tᵢ^p)^(1/p) is the roofline's maximum for p = 0 (read as infinity), and rounds its corner for finite
+// p ≥ 1: near the ridge, neither limit is fully hidden by the other.
 func (c Cost) combine(p float64) Cost {
 	c.combined(p)
 	return c
 }
 
-// combined is combine of a cost that stays where it is.
+// combined is combine in place.
 func (c *Cost) combined(p float64) {
 	c.ridge = p
 	c.Seconds = pnorm(p, c.Compute, c.Memory, c.Latency) + c.Overhead
@@ -55,7 +53,7 @@ func (c Cost) times(n float64) Cost {
 	return c
 }
 
-// then returns a kernel and another after it.
+// then returns the cost of two kernels in sequence.
 func (c Cost) then(d Cost) Cost {
 	c.FLOPs, c.Executed, c.Bytes = c.FLOPs+d.FLOPs, c.Executed+d.Executed, c.Bytes+d.Bytes
 	c.Compute, c.Memory, c.Latency = c.Compute+d.Compute, c.Memory+d.Memory, c.Latency+d.Latency
@@ -72,7 +70,7 @@ func pnorm(p, a, b, c float64) float64 {
 	return root(p, top, powers(p, top, a, b, c))
 }
 
-// powers returns the sum of the powers of three times, in units of the largest.
+// powers returns the sum of the p-th powers of three times, relative to the largest (top).
 func powers(p, top, a, b, c float64) float64 {
 	sum := 0.0
 	for _, t := range [3]float64{a, b, c} {
@@ -83,7 +81,7 @@ func powers(p, top, a, b, c float64) float64 {
 	return sum
 }
 
-// root returns the p-norm of times, from the largest (top) and the sum of the powers of their ratios to it.
+// root returns the p-norm from the largest time (top) and the sum of powers.
 func root(p, top, sum float64) float64 { return float64(top * max(1, portable.Pow(sum, 1/p))) }
 
 // ceilDiv returns a/b rounded up, for a ≥ 0 and b > 0.

@@ -7,78 +7,74 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// DecodeSpec holds the parameters of decode attention: one query token a
-// request against its KV cache, the keys split over thread blocks where requests
-// do not fill the GPU (Flash-Decoding, https://crfm.stanford.edu/2023/10/12/flashdecoding.html).
-// AttAcc's model reads only the two efficiencies.
+// DecodeSpec holds the parameters of decode attention: one query token for each request against its KV cache. If requests do not fill the
+// GPU, keys are split over thread blocks (Flash-Decoding, https://crfm.stanford.edu/2023/10/12/flashdecoding.html). AttAcc's model uses
+// only the two efficiencies.
 type DecodeSpec struct {
-	Model KernelModel `toml:"model"` // how these kernels are costed
+	Model KernelModel `toml:"model"` // cost model of these kernels
 	Efficiency
-	// QueryRows is the number of query rows of a tensor-core tile where contexts are
-	// split, UnsplitRows where they are not: the query heads of a group are padded to it.
+	// QueryRows is the number of query rows of a tensor-core tile when contexts are split, UnsplitRows when they are not. A group's query
+	// heads are padded to it.
 	QueryRows   int `toml:"query_rows"`
 	UnsplitRows int `toml:"unsplit_query_rows"`
 	// BlocksPerSM is the number of thread blocks that an SM holds at once.
 	BlocksPerSM int `toml:"blocks_per_sm"`
-	// SplitTarget is the number of thread blocks that the kernel aims at by splitting contexts.
-	// From SplitLimit blocks on it does not split. Both are for each SM. A part has at least
-	// SplitKeys tokens, which are a block's step, a context at most MaxSplits parts.
+	// SplitTarget is the number of thread blocks for each SM that the kernel aims at by splitting contexts. From SplitLimit blocks for each
+	// SM on, it does not split. A part has at least SplitKeys tokens, a block's step, and a context at most MaxSplits parts.
 	SplitTarget float64 `toml:"split_target"`
 	SplitLimit  float64 `toml:"split_limit"`
 	SplitKeys   int     `toml:"split_keys"`
 	MaxSplits   int     `toml:"max_splits"`
-	// SplitMinGroup is the smallest query group whose contexts the kernel
-	// splits: 1 for all, 2 for kernels that do not split multi-head attention.
+	// SplitMinGroup is the smallest query group whose contexts the kernel splits: 1 for all, 2 for kernels that do not split multi-head
+	// attention.
 	SplitMinGroup int `toml:"split_min_group"`
-	// Split says how unequal contexts share the thread blocks.
+	// Split selects how unequal contexts share the thread blocks.
 	Split Split `toml:"split"`
-	// UnequalTime and UnequalShare are what balanced splits pay for unequal contexts: up to UnequalTime, plus UnequalShare of the
-	// larger of memory and compute time, both in proportion to (longest - mean) / longest; contexts below SplitKeys count as one part.
+	// UnequalTime and UnequalShare are the cost of unequal contexts with balanced splits: up to UnequalTime, plus UnequalShare of the
+	// larger of memory and compute time, both in proportion to (longest - mean) / longest.
+	// Contexts below SplitKeys count as one part.
 	UnequalTime  units.Duration `toml:"unequal_time"`
 	UnequalShare float64        `toml:"unequal_share"`
-	// UnequalTarget is the number of thread blocks for each SM that fixed splits aim at for unequal contexts, and
-	// UnequalBandwidth the rate of a block that reads what the longest one has beyond a mean one, after all others.
+	// UnequalTarget is the number of thread blocks for each SM that fixed splits aim at for unequal contexts. UnequalBandwidth is the rate
+	// of a block that, after all others, reads the longest context's excess over the mean.
 	UnequalTarget    float64         `toml:"unequal_target"`
 	UnequalBandwidth units.Bandwidth `toml:"unequal_bandwidth"`
-	// BlockStartup is the time of a thread block before its first keys arrive and after
-	// its last; the blocks that an SM holds at once share it.
+	// BlockStartup is the time of a thread block before its first keys arrive and after its last; it is shared by the blocks that an SM
+	// holds at once.
 	BlockStartup units.Duration `toml:"block_startup"`
-	// FillTime is the time until all SMs stream at once and until the last ones end; fewer
-	// blocks than the GPU holds take their share of it.
+	// FillTime is the time until all SMs stream, plus the time in which the last ones end; fewer blocks than the GPU holds take a
+	// proportional share of it.
 	FillTime units.Duration `toml:"fill_time"`
-	// StreamTime is what fixed splits take beyond that until all contexts that are read at once stream, at most as long as memory takes.
-	// Parts of a context share it: fewer KV heads of requests than the GPU holds blocks take their share of it.
+	// StreamTime is the additional time, with fixed splits, until all contexts that are read at once stream, at most as long as memory
+	// takes. Parts of a context share it: if requests have fewer KV heads than the GPU holds blocks, they take a proportional share.
 	StreamTime units.Duration `toml:"stream_time"`
-	// GroupOverhead is the time of the kernel that lays out the query heads of a
-	// group as rows of one tile; a single request or KV head needs no grouping.
+	// GroupOverhead is the time of the kernel that arranges a group's query heads as rows of one tile; a single request or KV head needs no
+	// grouping.
 	GroupOverhead units.Duration `toml:"group_overhead"`
-	// MergeOverhead is the time of the kernel that merges the parts of split contexts,
-	// and MergePart what each part of a context adds to it.
+	// MergeOverhead is the time of the kernel that merges the parts of split contexts, and MergePart the addition for each part of a
+	// context.
 	MergeOverhead units.Duration `toml:"merge_overhead"`
 	MergePart     units.Duration `toml:"merge_part"`
-	// GroupLimit is how many query heads of a KV head a kernel serves in one reading of its keys and values; beyond, it reads them
-	// again. 0: all of them.
+	// GroupLimit is the number of query heads of a KV head that a kernel serves with one read of its keys and values; for more, it reads
+	// them again. 0: all of them.
 	GroupLimit int `toml:"group_limit,optional"`
-	// LoneElement is what an SM takes for an element of a key or value of a KV head with a single query head, where these have a
-	// kernel on CUDA cores; memory hides it.
+	// LoneElement is an SM's time for one element of a key or value of a KV head with a single query head, if a kernel on CUDA cores serves
+	// these; it overlaps with memory.
 	LoneElement units.Duration `toml:"lone_element_time,optional"`
-	// WaveQuantization has the last thread blocks of a kernel that splits nothing read
-	// no faster than BlockBandwidth.
+	// WaveQuantization limits the last thread blocks of a kernel without splits to BlockBandwidth.
 	WaveQuantization bool `toml:"wave_quantization"`
-	// BlockBandwidth is the rate at which one thread block reads: it bounds the longest
-	// context of a batch.
+	// BlockBandwidth is the rate at which one thread block reads: it bounds the longest context of a batch.
 	BlockBandwidth units.Bandwidth `toml:"block_bandwidth"`
 }
 
-// Split is how the thread blocks of decode attention share unequal contexts.
+// Split selects how the thread blocks of decode attention share unequal contexts.
 type Split string
 
 // The splits.
 const (
-	// SplitBalanced has parts of equal length, so that a long context has more of them: FlashInfer,
-	// FlashAttention-3, PagedAttention V2.
+	// SplitBalanced splits into parts of equal length, so that longer contexts have more: FlashInfer, FlashAttention-3, PagedAttention V2.
 	SplitBalanced Split = "balanced"
-	// SplitFixed has as many parts of each context: FlashAttention-2.
+	// SplitFixed splits every context into the same number of parts: FlashAttention-2.
 	SplitFixed Split = "fixed"
 )
 
@@ -110,22 +106,20 @@ func (d *DecodeSpec) Check(c *input.Check) {
 	duration(c, "lone_element_time", d.LoneElement)
 }
 
-// DecodeBatch is a batch of decoding requests as attention sees it. The zero
-// value is the empty batch.
+// DecodeBatch is a batch of decoding requests, as seen by attention. The zero value is the empty batch.
 type DecodeBatch struct {
 	Requests int
 	Tokens   int64 // sum of the contexts
 	Longest  int   // longest context
-	KVHeads  int   // of the model, that attend; 0 for all
-	Windowed bool  // the heads are of layers with a window, where these have others
-	// Page is how many tokens lie together, anywhere in memory, where a kernel reads
-	// selected pages; 0 where contexts are in order.
+	KVHeads  int   // KV heads of the model to attend to; 0 for all
+	Windowed bool  // layers with a window, if these have other heads
+	// Page is the number of consecutive tokens in selected pages, which may be anywhere in memory; 0 for contexts read in order.
 	Page         int
-	PerQueryHead bool // each query head has pages of its own
+	PerQueryHead bool // each query head selects its own pages
 	Weights      bool // the kernel also returns the weights of the softmax
 }
 
-// Add adds a request with the given context, its own token included.
+// Add adds a request with the given context, including its new token.
 func (b *DecodeBatch) Add(context int) {
 	b.Requests++
 	b.Tokens += int64(context)
@@ -137,9 +131,8 @@ func UniformBatch(requests, context int) DecodeBatch {
 	return DecodeBatch{Requests: requests, Tokens: int64(requests) * int64(context), Longest: context}
 }
 
-// DecodeAttentionCost returns one decode step's attention of a batch in one layer on one
-// GPU. Unequal contexts cost the sum of their work, what sharing it unequally adds, and at least what the
-// longest one alone needs on the thread blocks that it gets.
+// DecodeAttentionCost returns the cost of one decode step's attention of a batch in one layer on one GPU. Unequal contexts cost the sum of
+// their work, plus the cost of sharing it unequally, and at least the time of the longest one alone on its thread blocks.
 func (s *Spec) DecodeAttentionCost(b DecodeBatch, h Heads) Cost {
 	if b.Requests <= 0 || b.Tokens <= 0 {
 		return Cost{}
@@ -153,7 +146,7 @@ func (s measured) decode(b DecodeBatch, h Heads) (c Cost) {
 	return c
 }
 
-// decodeParts sets c to the parts of the time of a batch that many steps later.
+// decodeParts sets the time parts of c for a batch after the given number of further steps.
 func (s measured) decodeParts(c *Cost, b *DecodeBatch, steps int, h Heads) {
 	d := s.decodeOf(&h)
 	longest := float64(b.Longest + steps)
@@ -169,13 +162,14 @@ func (s measured) decodeParts(c *Cost, b *DecodeBatch, steps int, h Heads) {
 	s.blocks(c, items, parts, tokens/requests, longest, tokens, tokens, kvBytes, h.group(), h)
 }
 
-// blockToken returns the time of a lone thread block for a token of a context.
+// blockToken returns the time of a single thread block on an SM for one token of a context.
 func (s measured) blockToken(h Heads) float64 {
 	return h.kvBytes() / float64(s.decodeOf(&h).BlockBandwidth)
 }
 
-// blocks adds the time of thread blocks that read the contexts of items KV heads, tokens and kvBytes in all, a mean context in
-// that many parts. c has the work. attended are the pairs of a query and a token to which it attends, group the query heads of a KV head.
+// blocks adds the time of thread blocks that read the contexts of items KV heads, with tokens and kvBytes in total, each mean context in
+// parts parts. c has the work. attended is the number of pairs of a query and a token that it attends to, group the number of query heads
+// of a KV head.
 func (s measured) blocks(c *Cost, items, parts, mean, longest, tokens, attended, kvBytes float64, group int, h Heads) {
 	d := s.decodeOf(&h)
 	latent := s.latentDecode(&h)
@@ -203,12 +197,11 @@ func (s measured) blocks(c *Cost, items, parts, mean, longest, tokens, attended,
 	}
 	token := s.blockToken(h)
 	most := max(parts, d.longestParts(s.SMs, items, longest, token, group))
-	if merged := min(most, float64(parts*longest)/mean); merged > 1 { // up to two parts, of a share of the contexts
+	if merged := min(most, float64(parts*longest)/mean); merged > 1 { // up to two parts of some contexts
 		c.Overhead += float64(min(1, merged-1)*d.MergeOverhead.Seconds()) + float64(merged*d.MergePart.Seconds())
 	}
 	if parts == 1 && d.WaveQuantization && items > slots {
-		// Full waves move bytes at the shared bandwidth; the last one also takes
-		// what a block of mean context needs.
+		// Full waves move bytes at the shared bandwidth; the last wave takes at least the time of a block with a mean context.
 		full := math.Floor(items/slots) * slots / items
 		if rest := 1 - full; rest > 0 {
 			tail := max(rest*max(c.Memory, c.Compute), kvBytes/items/float64(d.BlockBandwidth))
@@ -225,7 +218,7 @@ func (s measured) blocks(c *Cost, items, parts, mean, longest, tokens, attended,
 	}
 }
 
-// longestParts returns into how many parts the longest context of a batch can be split.
+// longestParts returns the number of parts into which the longest context of a batch can be split.
 func (d *DecodeSpec) longestParts(sms int, items, longest, token float64, group int) float64 {
 	most := d.mostParts(longest, token)
 	switch {
@@ -238,8 +231,8 @@ func (d *DecodeSpec) longestParts(sms int, items, longest, token float64, group 
 	}
 }
 
-// mostParts returns into how many parts a context of keys can be split, of which a block takes a token of time for each.
-// Balanced splits have no more than pay: with the next, merging would take longer than a part gets shorter.
+// mostParts returns the number of parts into which a context of keys can be split; a block takes token seconds for each key. Balanced
+// splits stop when one more part would cost more in merging than it saves.
 func (d *DecodeSpec) mostParts(keys, token float64) float64 {
 	most := min(float64(d.MaxSplits), keys/float64(d.SplitKeys))
 	if merge := d.MergePart.Seconds(); d.Split != SplitFixed && float64(most*most*merge) > float64(keys*token) {
@@ -248,7 +241,7 @@ func (d *DecodeSpec) mostParts(keys, token float64) float64 {
 	return most
 }
 
-// parts returns the number of thread blocks that share a context of mean length, and the query rows of their tiles.
+// parts returns the number of thread blocks that share a mean context, and the query rows of their tiles.
 func (d *DecodeSpec) parts(sms int, items, keys, token float64, group int) (parts float64, rows int) {
 	if group >= d.SplitMinGroup && items < float64(d.SplitLimit*float64(sms)) {
 		if parts = min(d.mostParts(keys, token), d.SplitTarget*float64(sms)/items); parts > 1 {

@@ -1,38 +1,37 @@
 package gpu
 
-const aheadSteps = 4 // decode steps of a batch whose costs are computed at once
+const aheadSteps = 4 // number of a batch's decode steps whose costs are computed together
 
-// decodeAhead has the costs of successive decode steps of the same requests. Each step
-// adds a token to every context. A processor computes the powers of a p-norm one after the
-// other, but those of several steps side by side, in less time (BenchmarkDecodeAhead).
+// decodeAhead has the costs of successive decode steps of the same requests. Each step adds a token to every context. A processor computes
+// the powers of one p-norm one after the other, but can overlap those of several steps, which takes less time (BenchmarkDecodeAhead).
 type decodeAhead struct {
 	batch DecodeBatch      // at the first step
 	known int              // number of steps in costs
 	costs [aheadSteps]Cost // of the first step and those after it
 }
 
-// after returns the batch so many steps later, or earlier.
+// after returns the batch after the given number of further steps, which may be negative.
 func (b DecodeBatch) after(steps int) DecodeBatch {
 	b.Tokens += int64(steps * b.Requests)
 	b.Longest += steps
 	return b
 }
 
-// ahead returns where the costs of a batch are kept. The place follows from what does not
-// change from step to step, so that a few batches that take turns each keep their own.
+// ahead returns the cache entry for a batch. It is chosen by what does not change from step to step, so that a few alternating batches each
+// have their own.
 func (c *ModelCost) ahead(b *DecodeBatch) *decodeAhead {
 	stays := uint64(int64(b.Requests)*int64(b.Longest)-b.Tokens) + uint64(b.Requests)
-	if b.Windowed { // of the same requests as one without a window
+	if b.Windowed { // may have the same requests as one without a window
 		stays += uint64(len(c.decoded)) / 2
 	}
 	return &c.decoded[stays%uint64(len(c.decoded))]
 }
 
-// DecodeBatchCost is DecodeBatch with its parts.
+// DecodeBatchCost is DecodeBatch, with the parts of its cost.
 func (c *ModelCost) DecodeBatchCost(b DecodeBatch) Cost { return *c.decodeCost(&b) }
 
-// decodeCost returns a cost that is valid until the next call. A batch that is the latest
-// one some steps later will probably go on, so that its next steps are costed too.
+// decodeCost returns a cost that is valid until the next call. If a batch is the previous one after some steps, it will probably continue,
+// so its next steps are costed, too.
 func (c *ModelCost) decodeCost(b *DecodeBatch) *Cost {
 	s := c.ahead(b)
 	step := b.Longest - s.batch.Longest
@@ -58,7 +57,7 @@ func (c *ModelCost) decodeCost(b *DecodeBatch) *Cost {
 	return &s.costs[0]
 }
 
-// decodeAhead costs several steps side by side, unless the parts of a cost are combined by a maximum, which takes no time.
+// decodeAhead costs several steps together, unless costs are combined by a maximum, which is fast anyway.
 func (s measured) decodeAhead(costs *[aheadSteps]Cost, b *DecodeBatch, h Heads) int {
 	ridge := s.decodeOf(&h).Ridge
 	if ridge == 0 {

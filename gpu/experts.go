@@ -7,15 +7,14 @@ import (
 	"github.com/l3sim/l3sim/units/portable"
 )
 
-// expertLoad is how the tokens of a batch are dealt to the experts of a layer.
+// expertLoad is the distribution of a batch's tokens over the experts of a layer.
 type expertLoad struct {
-	Pairs   int     // of a token and an expert that it takes: rows of all experts
-	Touched float64 // experts that at least one token takes, in expectation
+	Pairs   int     // pairs of a token and one of its experts: rows of all experts
+	Touched float64 // expected number of experts with at least one token
 }
 
-// newExpertLoad returns the expected load of a batch whose tokens take active experts
-// each, independently of each other: an expert of share p is left untouched by all
-// tokens with the probability (1−p)^tokens.
+// newExpertLoad returns the expected load of a batch whose tokens each take active experts, independently of each other: an expert with
+// share p has no token with probability (1−p)^tokens.
 func newExpertLoad(shares []llm.ExpertShare, active, tokens int) expertLoad {
 	l := expertLoad{Pairs: tokens * active}
 	for _, s := range shares {
@@ -24,20 +23,17 @@ func newExpertLoad(shares []llm.ExpertShare, active, tokens int) expertLoad {
 	return l
 }
 
-// rows returns the rows of a mean touched expert, rounded up. What is left of an untouched expert
-// in expectation (1e-8 of one with 64 tokens and 8 experts) begins no row.
+// rows returns the mean rows of an expert with tokens, rounded up. Tiny excesses, from the expectation of experts without tokens (1e-8 of
+// one with 64 tokens and 8 experts), do not add a row.
 func (l expertLoad) rows() int { return int(math.Ceil(float64(l.Pairs)/l.Touched - 1e-5)) }
 
-// groupedCost returns the cost of the products of one kernel that multiplies each
-// token's row by the k×n matrices of its experts, as fused and grouped kernels of
-// servers do (MegaBlocks, Gale et al. 2022, https://arxiv.org/abs/2211.15841; vLLM's
-// fused_moe). Inputs are the rows of k elements that it reads: the tokens', or the pairs'.
+// groupedCost returns the cost of one kernel that multiplies each token's row by its experts' k×n matrices, like the fused and grouped
+// kernels of servers (MegaBlocks, Gale et al. 2022, https://arxiv.org/abs/2211.15841; vLLM's fused_moe). inputs is the number of rows of k
+// elements that it reads: the tokens', or the pairs'.
 //
-// Its thread blocks are those of one product: of the rows of an expert, padded to tiles,
-// by the columns of all touched experts side by side. So it has one overhead, its blocks
-// share the SMs, and one expert that every token takes is GEMMCost. The bytes are those
-// of the touched experts, the inputs and the outputs. Loads of experts differ: each
-// wastes half a tile in the mean, whatever its rows, so all have those of the mean.
+// Its thread blocks are those of one product: an expert's rows, padded to tiles, by the columns of all touched experts side by side. It
+// thus has one overhead, its blocks share the SMs, and it equals GEMMCost for one expert that every token takes. The bytes are those of
+// touched experts, inputs and outputs. All experts count the mean load: an expert wastes half a tile on average, whatever its rows.
 func (s *Spec) groupedCost(l expertLoad, inputs, n, k int, w widths) Cost {
 	if l.Pairs <= 0 || n <= 0 || k <= 0 {
 		return Cost{}
@@ -49,21 +45,19 @@ func (s *Spec) groupedCost(l expertLoad, inputs, n, k int, w widths) Cost {
 	return s.by(s.MatMul.Model).product(base, l.rows(), width, k, w.rate())
 }
 
-// mixture returns what the experts take of a batch: the router's product, its softmax
-// and choice, the sorting of pairs by expert, both grouped products with the activation
-// between, and the weighted sum of each token's outputs. Each GPU has the router whole
-// and its columns of every expert, as of a dense network (tensor parallelism), or some experts whole
-// (expert parallelism). The sum has the output of shared experts, too.
+// mixture returns the work of the experts for a batch: the router's product, its softmax and choice, sorting pairs by expert, both grouped
+// products with the activation between, and the weighted sum of each token's outputs. Each GPU has the whole router, and either its columns
+// of every expert (tensor parallelism) or some whole experts (expert parallelism). The sum includes the output of shared experts.
 func (c *ModelCost) mixture(f *feedForward, tokens int) Work {
 	if tokens <= 0 {
 		return Work{}
 	}
-	all, routed := tokens, tokens // routed: tokens whose experts a GPU chooses, and whose results it adds up
+	all, routed := tokens, tokens // routed: tokens for which a GPU chooses experts and sums results
 	if c.model.WholeNetworks() {
 		routed = c.own(tokens)
 	}
 	s, hidden, active := c.spec, c.model.Hidden, f.active
-	loadedHidden, loadedFFN := c.model.LoadedExpert() // kernels read and multiply what pads the tiles, too
+	loadedHidden, loadedFFN := c.model.LoadedExpert() // kernels also read and multiply the padding of tiles
 	l, inputs := newExpertLoad(f.experts, active, all), all
 	if f.dealt != nil {
 		l = f.dealt.load(active, all)
@@ -81,7 +75,7 @@ func (c *ModelCost) mixture(f *feedForward, tokens int) Work {
 		}
 		return of(c.grouped).mean(of(c.uniform), c.keptNetwork)
 	}
-	added := active + 1 // read and written
+	added := active + 1 // rows read and written
 	if f.shared > 0 {
 		added++
 	}
@@ -96,17 +90,17 @@ func (c *ModelCost) mixture(f *feedForward, tokens int) Work {
 	return w
 }
 
-// MeasuredExperts says that the fit has kernels of the model's experts.
+// MeasuredExperts reports whether the fit has kernels for the model's experts.
 func (c *ModelCost) MeasuredExperts() bool {
 	s := c.spec
 	return s.expertKernels(c.grouped) != nil && (c.keptNetwork == 0 || s.expertKernels(c.uniform) != nil)
 }
 
-// experts returns what the fit's own kernels of experts take, from tokens that know their experts to the weighted sum.
+// experts returns the work by the fit's own expert kernels, from routed tokens to the weighted sum.
 func (c *ModelCost) experts(f *feedForward, l expertLoad, tokens, inputs int) Work {
 	hidden, width := c.model.LoadedExpert()
 	load := ExpertLoad{Tokens: inputs, All: float64(tokens) * float64(f.active), Pairs: float64(l.Pairs), Touched: l.Touched}
-	shares, busy := f.experts, 1.0 // busy: rows of the GPU, in rows that its experts expect
+	shares, busy := f.experts, 1.0 // busy: rows of the GPU, relative to the expectation of its experts
 	if f.dealt != nil {
 		shares, busy = f.dealt.shares, load.Pairs/float64(float64(tokens)*f.dealt.mean)
 	}

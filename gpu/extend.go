@@ -7,24 +7,22 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// ExtendSpec holds the parameters of attention of a short chunk over a long cache: a question
-// behind a prefix that was found, the next turn of a conversation, the tail of a prompt. Tiles of
-// query rows are few, so the keys of each are split over thread blocks, and a second kernel merges
-// their outputs, as FlashAttention-3 (Shah et al. 2024, https://arxiv.org/abs/2407.08608) and
-// FlashInfer (Ye et al., MLSys 2025, https://arxiv.org/abs/2501.01005) do. The query heads of a
-// group are rows of one tile. The zero value is a GPU without such a kernel.
+// ExtendSpec holds the parameters of attention of a short chunk over a long cache: a question after a cached prefix, the next turn of a
+// conversation, the tail of a prompt. There are few tiles of query rows, so the keys of each are split over thread blocks, and a second
+// kernel merges their outputs, as in FlashAttention-3 (Shah et al. 2024, https://arxiv.org/abs/2407.08608) and FlashInfer (Ye et al., MLSys
+// 2025, https://arxiv.org/abs/2501.01005). A group's query heads are rows of one tile. The zero value is a GPU without such a kernel.
 type ExtendSpec struct {
-	// Overhead of Efficiency is what the second kernel adds to prefill attention's overhead.
+	// Overhead of Efficiency is the addition by the second kernel to prefill attention's overhead.
 	Efficiency
-	// BlockBandwidth is the rate at which one thread block goes through keys and values in the
-	// cache, however few its query rows: a chain of loads, products and exponentials.
+	// BlockBandwidth is the rate at which one thread block processes cached keys and values, even with few query rows: a chain of loads,
+	// products and exponentials.
 	BlockBandwidth units.Bandwidth `toml:"block_bandwidth"`
 	// BlocksPerSM is the number of thread blocks that an SM holds at once.
 	BlocksPerSM int `toml:"blocks_per_sm"`
-	// SplitKeys are the fewest keys of a part, MaxSplits the most parts, a power of two.
+	// SplitKeys is the minimum number of keys of a part, MaxSplits the maximum number of parts, a power of two.
 	SplitKeys int `toml:"split_keys"`
 	MaxSplits int `toml:"max_splits"` // see SplitKeys
-	// MergeRow is the time to write and to merge a row of a tile, for each part.
+	// MergeRow is the time to write and merge one row of a tile, for each part.
 	MergeRow units.Duration `toml:"merge_row"`
 }
 
@@ -38,26 +36,25 @@ func (e *ExtendSpec) Check(c *input.Check) {
 	duration(c, "merge_row", e.MergeRow)
 }
 
-// extendRows are the query rows of a tile: of a tensor-core instruction (m16n8k16), of wgmma's,
-// and of two groups of warps with one of these each.
+// extendRows are the query rows of a tile: of a tensor-core instruction (m16n8k16), of wgmma, and of two warp groups with one wgmma each.
 var extendRows = [...]int{16, 64, 128}
 
-// ExtendAttentionCost returns the cost of attention of a chunk of query tokens over the finished
-// tokens before it and over itself, with the keys split over thread blocks, for a batch of equal
-// requests. The fastest size of tile and number of parts is taken. Its law is monotone in all sizes.
+// ExtendAttentionCost returns the cost of attention of a chunk of query tokens over the finished tokens before it and over itself, with the
+// keys split over thread blocks, for a batch of equal requests. It takes the fastest tile size and number of parts, and is monotone in all
+// sizes.
 func (s *Spec) ExtendAttentionCost(batch, chunk, finished int, h Heads) Cost {
 	c, _ := s.extend(math.Inf(1), batch, chunk, finished, h)
 	return c
 }
 
-// extend returns ExtendAttentionCost and true where that is less than so many seconds.
+// extend returns ExtendAttentionCost, and true if it is below the given seconds.
 func (s *Spec) extend(seconds float64, batch, chunk, finished int, h Heads) (best Cost, found bool) {
 	e := &s.Extend
 	work := s.prefillWork(s.prefillOf(&h), batch, chunk, finished, h)
 	work.Overhead += e.Overhead.Seconds()
 	work.Memory = work.Bytes / (e.Memory * float64(s.MemoryBandwidth))
 	rows, items, keys := chunk*h.group(), float64(batch*h.KV), float64(finished+chunk)
-	row := h.pairFLOPs() / (e.Compute * s.peak(h.ElementBits)) // of all SMs, for one key
+	row := h.pairFLOPs() / (e.Compute * s.peak(h.ElementBits)) // on all SMs, for one key
 	widens := s.converts(float64(batch)*keys, float64(batch)*keys, h)
 	if work.Overhead+max(work.Memory, widens, float64(rows)*items*keys*row) >= seconds {
 		return Cost{}, false

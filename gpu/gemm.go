@@ -6,34 +6,30 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// GEMMSpec holds the parameters of matrix products. AttAcc's model reads only the
-// two efficiencies and the overhead.
+// GEMMSpec holds the parameters of matrix products. AttAcc's model uses only the two efficiencies and the overhead.
 type GEMMSpec struct {
-	Model KernelModel `toml:"model"` // how these kernels are costed
+	Model KernelModel `toml:"model"` // cost model of these kernels
 	Tiling
-	// Narrow is the share of compute_efficiency that products of 8-bit factors reach, where the fit has no kernels of their type.
+	// Narrow is the share of compute_efficiency that 8-bit products reach, if the fit has no kernels of their type.
 	Narrow float64 `toml:"compute_share_8bit"`
 }
 
 // Tiling holds the parameters of products in tiles.
 type Tiling struct {
 	Efficiency
-	// TileKnee is the tile edge (harmonic mean of its two sides, in elements) at
-	// which a thread block reaches half of its SM's rate: small tiles load more
-	// operand bytes per FLOP from the L2 and shared memory.
+	// TileKnee is the tile edge (harmonic mean of its two sides, in elements) at which a thread block reaches half of its SM's rate:
+	// smaller tiles load more operand bytes per FLOP from the L2 and shared memory.
 	TileKnee float64 `toml:"tile_knee"`
-	// KRamp is the number of k steps that a thread block spends filling its
-	// pipeline and writing its tile, on top of the k that it multiplies.
+	// KRamp is the number of k steps that a thread block spends filling its pipeline and writing its tile, in addition to k.
 	KRamp float64 `toml:"k_ramp"`
-	// StepLatency is the time of one k step of a thread block that has its SM
-	// for itself; k/splits of them follow one another.
+	// StepLatency is the time of one k step of a thread block alone on its SM; k/splits of them run one after another.
 	StepLatency float64 `toml:"step_latency_ns"`
-	// SplitOverhead is the time of the reduction that a split k needs, and SplitTraffic the share
-	// of its partial sums (32 bits, written and read) that leaves the L2.
+	// SplitOverhead is the time of the reduction after a split of k. SplitTraffic is the share of its partial sums (32 bits, written and
+	// read) that leaves the L2.
 	SplitOverhead float64 `toml:"split_overhead_us"`
 	SplitTraffic  float64 `toml:"split_traffic"`
-	// TileStep is the step of a tile's rows: a tile is cut so that tiles cover the rows
-	// evenly, to multiples of it (8 for Hopper's wgmma). 0: the sizes of the list alone.
+	// TileStep is the granularity of a tile's rows: tiles are shortened to cover the rows evenly, in multiples of it (8 for Hopper's
+	// wgmma). 0: only the listed sizes.
 	TileStep int `toml:"tile_step"`
 	// WaveQuantization rounds the thread blocks up to whole waves over the SMs.
 	WaveQuantization bool `toml:"wave_quantization"`
@@ -57,10 +53,9 @@ func (g *Tiling) Check(c *input.Check) {
 	atLeast(c, "split_traffic", g.SplitTraffic, 0)
 }
 
-type tile struct{ m, n int } // the part of a product's output that one thread block computes
+type tile struct{ m, n int } // the part of a product's output computed by one thread block
 
-// cut returns the tile with no more rows than tiles need to cover m rows evenly, in
-// steps; the tile itself without steps.
+// cut returns the tile shortened, in steps, to the rows that tiles need to cover m rows evenly; without steps, the tile itself.
 func (t tile) cut(m, step int) tile {
 	if step > 0 {
 		tiles := ceilDiv(m, t.m)
@@ -69,23 +64,22 @@ func (t tile) cut(m, step int) tile {
 	return t
 }
 
-// gemmTiles are thread-block tiles that CUTLASS and cuBLAS offer for 16-bit
-// tensor cores (https://github.com/NVIDIA/cutlass, profiler's default
-// instances), and the skinny ones that they use for a few rows.
+// gemmTiles are the thread-block tiles of CUTLASS and cuBLAS for 16-bit tensor cores (https://github.com/NVIDIA/cutlass, profiler's default
+// instances), and their skinny tiles for few rows.
 var gemmTiles = [...]tile{
 	{256, 128}, {128, 256}, {128, 128}, {256, 64}, {64, 256}, {128, 64}, {64, 128}, {64, 64},
 	{32, 128}, {32, 64}, {16, 128}, {16, 64},
 }
 
-// splitsK are the numbers of thread blocks that may share the k of a tile.
+// splitsK are the possible numbers of thread blocks that share the k of a tile.
 var splitsK = [...]float64{1, 2, 4, 8, 16, 32}
 
-// GEMMCost is productCost of elements that are all elementBits wide.
+// GEMMCost is productCost with all elements elementBits wide.
 func (s *Spec) GEMMCost(m, n, k, elementBits int) Cost {
 	return s.productCost(m, n, k, uniform(elementBits))
 }
 
-// productCost returns the cost of the product of an m×k by a k×n matrix of weights on one GPU, in a graph.
+// productCost returns the cost of multiplying an m×k by a k×n matrix of weights on one GPU, in a graph.
 func (s *Spec) productCost(m, n, k int, w widths) Cost {
 	if m <= 0 || n <= 0 || k <= 0 {
 		return Cost{}
@@ -98,9 +92,9 @@ func (s *Spec) productCost(m, n, k int, w widths) Cost {
 	return s.by(s.MatMul.Model).product(base, m, n, k, w.rate())
 }
 
-// product costs every tile shape and split of k, and the fastest wins, as a library's heuristic
-// tries to: waves · tile FLOPs / rate of an SM against bytes / bandwidth. The result is monotone in
-// m, n and k, since each candidate is and the candidates do not depend on the sizes.
+// product costs every tile shape and split of k, and takes the fastest, as a library's heuristic tries to: waves · tile FLOPs / rate of an
+// SM against bytes / bandwidth. The result is monotone in m, n and k, since each candidate is, and the candidates do not depend on the
+// sizes.
 func (s measured) product(base Cost, m, n, k, elementBits int) Cost {
 	share := 1.0
 	if elementBits <= 8 {
@@ -113,10 +107,10 @@ func (s measured) product(base Cost, m, n, k, elementBits int) Cost {
 	return best
 }
 
-// fastest costs a product whose tiles reach that share of compute_efficiency of the peak.
+// fastest costs a product whose tiles reach the given share of compute_efficiency of the peak.
 func (g *Tiling) fastest(s *Spec, base Cost, peak, share float64, m, n, k int) Cost {
-	// A candidate's p-norm is at least its largest part. Beginning with the one whose bound is
-	// least, few others need theirs computed, which costs more than all the rest.
+	// A candidate's p-norm is at least its largest part. Starting with the candidate with the smallest bound, few others need their p-norm,
+	// the most expensive step.
 	var candidates [len(gemmTiles) * len(splitsK)]limits
 	var bounds [len(candidates)]float64
 	first := 0
@@ -155,7 +149,7 @@ func (l *limits) cost(base Cost, ridge float64) Cost {
 	return base.combine(ridge)
 }
 
-// costs sets the parts of a product's cost in so many thread blocks of a tile, with each split.
+// costs sets the parts of a product's cost with the given number of thread blocks of a tile, for each split.
 func (g *Tiling) costs(costs []limits, s *Spec, base Cost, t tile, blocks, peak, share float64, m, n, k int) {
 	edge := 2 / (1/float64(t.m) + 1/float64(t.n))
 	smRate := peak / float64(s.SMs) * g.Compute * edge / (edge + g.TileKnee) * share

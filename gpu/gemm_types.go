@@ -5,15 +5,15 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TypedGEMMSpec holds the parameters of products whose factors both have one narrow element type. Activations come in 16 bits,
-// and a kernel converts them first.
+// TypedGEMMSpec holds the parameters of products whose factors both have one narrow element type. Activations are given in 16 bits, and a
+// kernel converts them first.
 type TypedGEMMSpec struct {
 	Tiling
-	// Tiles are those of a library that has one for each range of rows and splits no k, as CUTLASS in vLLM. Empty: the library
-	// chooses among those of 16-bit products.
+	// Tiles are the tiles of a library that has one for each range of rows and does not split k, such as CUTLASS in vLLM. Empty: the
+	// library chooses among the tiles of 16-bit products.
 	Tiles TileList `toml:"tiles"`
-	// Convert is the fixed time of the kernel that converts activations, ConvertMemory the share of the memory bandwidth
-	// that it reaches, above 1 where the L2 holds them.
+	// Convert is the fixed time of the kernel that converts activations, and ConvertMemory the share of the memory bandwidth that it
+	// reaches, above 1 if the L2 holds them.
 	Convert       units.Duration `toml:"convert_overhead"`
 	ConvertMemory float64        `toml:"convert_memory_efficiency"`
 }
@@ -23,18 +23,18 @@ func (g *TypedGEMMSpec) Check(c *input.Check) {
 	g.Tiling.Check(c)
 	g.Tiles.check(c, "tiles")
 	duration(c, "convert_overhead", g.Convert)
-	const inCache = 10 // times the memory's bandwidth, of an L2 that holds the activations
+	const inCache = 10 // times the memory's bandwidth, for an L2 that holds the activations
 	c.That(g.ConvertMemory > 0 && g.ConvertMemory <= inCache, "convert_memory_efficiency", g.ConvertMemory, "more than 0, at most %d", inCache)
 }
 
-// How many weights share a byte of scales, by which products know their kernels.
+// Numbers of weights that share a byte of scales, by which products select their kernels.
 const (
 	NVFP4Block = 16            // a scale of 8 bits for as many weights
 	FP8Block   = 128 * 128 / 4 // a scale of 32 bits for 128 × 128 weights
 )
 
-// typed returns the kernels of products of those widths and the bits of their factors, nil where the fit has none of their type.
-// NVFP4's kernels also narrow activations to 4 bits, whatever else a configuration says of these.
+// typed returns the kernels for products of the given widths, and the bits of their factors; nil if the fit has none. NVFP4's kernels also
+// narrow activations to 4 bits, whatever the configuration says about them.
 func (s *Spec) typed(w widths) (t *TypedGEMMSpec, bits int) {
 	switch {
 	case s.MatMul.Model != GEMMTiles || w.In > 8:
@@ -52,14 +52,14 @@ func (s *Spec) typed(w widths) (t *TypedGEMMSpec, bits int) {
 	return t, bits
 }
 
-// cost returns the cost of a product of factors of that many bits and a result of 16.
+// cost returns the cost of a product with factors of the given bits and a 16-bit result.
 func (g *TypedGEMMSpec) cost(s *Spec, m, n, k, bits, block int) Cost {
 	fm, fn, fk := float64(m), float64(n), float64(k)
 	w := widths{In: bits, Weights: bits, Out: 16, Block: block}
 	base := Cost{FLOPs: 2 * fm * fn * fk, Bytes: w.bytes(fm*fk, fn*fk, fm*fn), Overhead: g.Overhead.Seconds()}
 	peak := s.peak(bits)
 	if bits <= 4 {
-		peak *= 2 // tensor cores double their rate with each halving of the width
+		peak *= 2 // tensor cores double their rate each time the width halves
 	}
 	var c Cost
 	if g.Tiles == "" {
@@ -74,7 +74,8 @@ func (g *TypedGEMMSpec) cost(s *Spec, m, n, k, bits, block int) Cost {
 	return c
 }
 
-// listed costs a product in the tiles of the list. More rows take no less, whatever the tiles of fewer.
+// listed costs a product with the tiles of the list. It keeps the cost monotone: more rows never take less than fewer rows with other
+// tiles.
 func (g *TypedGEMMSpec) listed(s *Spec, base Cost, peak float64, m, n, k int) (c Cost) {
 	tiles, _ := g.Tiles.tiles()
 	for i := range tiles {

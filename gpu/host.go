@@ -5,13 +5,12 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// HostSpec is what a server's host does in each iteration: scheduling, inputs, launches, sampling. The zero value takes no time.
+// HostSpec is the host's work in each iteration of a server: scheduling, inputs, launches, sampling. The zero value takes no time.
 type HostSpec struct {
-	// Exposed is the part of each iteration for which the GPUs always wait: what has to come after the last sampled token and before
-	// the next launch.
+	// Exposed is the part of each iteration for which the GPUs always wait: the work between the last sampled token and the next launch.
 	Exposed units.Duration `toml:"exposed"`
-	// Step and Sequence are the work of an iteration, and of each request in it, that the host does while the GPUs run. The GPUs wait
-	// for what takes longer than their kernels.
+	// Step and Sequence are the host's work for each iteration, and for each request in it, while the GPUs run. The GPUs wait if it takes
+	// longer than their kernels.
 	Step     units.Duration `toml:"step"`
 	Sequence units.Duration `toml:"sequence"`
 }
@@ -26,7 +25,7 @@ func (h *HostSpec) Check(c *input.Check) {
 	}
 }
 
-// Visible returns for how long the GPUs wait for the host after an iteration that takes them so long with so many requests.
+// Visible returns how long the GPUs wait for the host after an iteration that takes them gpus time for the given number of requests.
 func (h *HostSpec) Visible(gpus units.Duration, requests int) units.Duration {
 	if *h == (HostSpec{}) || requests == 0 {
 		return 0

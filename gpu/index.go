@@ -6,22 +6,22 @@ import (
 	"github.com/l3sim/l3sim/llm"
 )
 
-// What the kernels of an indexer look like on every GPU (DeepGEMM's fp8_mqa_logits: each block has the queries of one or more tokens, all
-// heads of each, and passes over the keys).
+// Indexer kernels on every GPU (DeepGEMM's fp8_mqa_logits): each block has the queries of one or more tokens, all heads of each, and passes
+// over the keys.
 const (
 	indexRows    = 128 // query rows of a block's tile: tokens by index heads
 	indexMinRows = 64  // of a tile that one token's heads do not fill (wgmma m64)
 	indexBits    = 8   // of queries and keys
 )
 
-// IndexScoreCost returns the cost of an indexer's scores in one layer on one GPU, which has all index heads: Σ w · ReLU(q · k), a number
-// for each pair. A step's contexts are cut into parts that fill the GPU; a prompt's blocks pass over all keys that they see.
+// IndexScoreCost returns the cost of an indexer's scores in one layer on one GPU, which has all index heads: Σ w · ReLU(q · k), one number
+// for each pair. A decode step's contexts are split into parts that fill the GPU; a prompt's blocks pass over all keys visible to them.
 func (s *Spec) IndexScoreCost(x llm.Indexing, heads, dim, keyBytes int) Cost {
 	if x.Pairs <= 0 {
 		return Cost{}
 	}
 	p := &s.PageSparse
-	rows := x.Queries * heads // of a request
+	rows := x.Queries * heads // for each request
 	padded := ceilDiv(rows, indexRows) * indexRows
 	if rows <= indexMinRows {
 		padded = indexMinRows
@@ -46,13 +46,13 @@ func (s *Spec) IndexScoreCost(x llm.Indexing, heads, dim, keyBytes int) Cost {
 	return c.combine(p.Ridge)
 }
 
-// Index returns the kernels of an indexer that score and choose. Every GPU of the replica runs them all.
+// Index returns the work of the indexer's kernels, which score and choose. Every GPU of the replica runs all of it.
 func (c *ModelCost) Index(x llm.Indexing) Work {
 	if x.Pairs <= 0 {
 		return Work{}
 	}
 	m := c.model
-	if n := c.gpus; c.data && x.Requests > 1 { // of a step: the requests of the GPU that has most
+	if n := c.gpus; c.data && x.Requests > 1 { // decode: requests of the GPU with the most
 		x.Requests = ceilDiv(x.Requests, n)
 		x.Keys, x.Pairs = max((x.Keys+int64(n)-1)/int64(n), int64(x.Longest)), max((x.Pairs+int64(n)-1)/int64(n), int64(x.Longest))
 	}
@@ -60,7 +60,8 @@ func (c *ModelCost) Index(x llm.Indexing) Work {
 	return c.waits(c.spec.work(scores).Plus(c.spec.work(c.spec.IndexTopKCost(x, false))).scaled(c.scale.decode))
 }
 
-// Chosen returns attention of a prompt's tokens over rows that an indexer has chosen for each, with the absorbed products around it.
+// Chosen returns attention of a prompt's tokens over rows that an indexer has chosen for each, including the absorbed products before and
+// after.
 func (c *ModelCost) Chosen(x llm.Chosen) Work {
 	if x.Rows <= 0 {
 		return Work{}
@@ -72,8 +73,8 @@ func (c *ModelCost) Chosen(x llm.Chosen) Work {
 	return c.prefills(c.spec.PageAttentionCost(b, 1, c.kinds[0].heads)).Plus(c.absorb(x.Tokens))
 }
 
-// indexProducts returns the products of an indexer for tokens, of which each GPU does all, in the mean of the layers: queries from the
-// vector of query_rank, the key and the weights of the heads together from the hidden state, and the norm of the key.
+// indexProducts returns an indexer's products for tokens, all of which each GPU computes, for the mean layer: queries from the vector of
+// query_rank; the key and the heads' weights, in one product, from the hidden state; and the norm of the key.
 func (c *ModelCost) indexProducts(tokens int) (products, norm Work) {
 	m := c.model
 	if c.indexers == 0 {

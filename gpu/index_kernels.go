@@ -6,21 +6,21 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// IndexTables has the kernels of an indexer, where the fit has some. The zero value of one stands for none: it then takes the parameters
-// of page-sparse attention.
+// IndexTables has the kernels of an indexer, as far as the fit has them. A zero value stands for none, and then the parameters of
+// page-sparse attention are used.
 type IndexTables struct {
-	Scores     ScoreSpec     `toml:"scores,omitempty"`      // of prompts (DeepGEMM's fp8_mqa_logits)
-	StepScores StepScoreSpec `toml:"step_scores,omitempty"` // of decode steps, over a paged cache (fp8_paged_mqa_logits)
+	Scores     ScoreSpec     `toml:"scores,omitempty"`      // for prompts (DeepGEMM's fp8_mqa_logits)
+	StepScores StepScoreSpec `toml:"step_scores,omitempty"` // for decode steps, over a paged cache (fp8_paged_mqa_logits)
 	TopK       RankSpec      `toml:"top_k,omitempty"`
 }
 
-// ScoreSpec holds the parameters of scores of prompts: blocks of a few tokens, of all index heads, each of which passes over all keys of
-// the requests that its tokens are of.
+// ScoreSpec holds the parameters of prompts' scores. A block has a few tokens with all index heads, and passes over all keys of its tokens'
+// requests.
 type ScoreSpec struct {
 	Efficiency
-	// KeyTile is the keys of a block's tile, to which keys are padded.
+	// KeyTile is the number of keys in a block's tile, to which keys are padded.
 	KeyTile int `toml:"key_tile"`
-	// BlockTime is what a block takes before its first keys and after its last.
+	// BlockTime is a block's time before its first keys and after its last.
 	BlockTime units.Duration `toml:"block_time"`
 	// WaveQuantization rounds blocks up to whole waves over the SMs.
 	WaveQuantization bool `toml:"wave_quantization"`
@@ -33,13 +33,13 @@ func (p *ScoreSpec) Check(c *input.Check) {
 	duration(c, "block_time", p.BlockTime)
 }
 
-// StepScoreSpec holds the parameters of scores of decode steps, whose keys are dealt evenly to the SMs.
+// StepScoreSpec holds the parameters of decode steps' scores, whose keys are distributed evenly over the SMs.
 type StepScoreSpec struct {
 	Efficiency
-	RowTime units.Duration `toml:"row_time"` // for each token that has scores
-	// PairTime is in picoseconds for each pair of such tokens: some servers' rows of scores are as long as the step has tokens.
+	RowTime units.Duration `toml:"row_time"` // for each token with scores
+	// PairTime is in picoseconds for each pair of such tokens: in some servers, rows of scores are as long as the step has tokens.
 	PairTime float64 `toml:"pair_time_ps"`
-	// FillBandwidth is that at which rows as long as the longest are filled, 4 bytes a token, beside the scores.
+	// FillBandwidth is the rate at which rows of the longest context's length are filled, 4 bytes a token, in addition to the scores.
 	FillBandwidth units.Bandwidth `toml:"fill_bandwidth"`
 }
 
@@ -51,13 +51,13 @@ func (p *StepScoreSpec) Check(c *input.Check) {
 	bandwidth(c, "fill_bandwidth", p.FillBandwidth)
 }
 
-// RankSpec holds the parameters of the choice of the best scores: a block ranks the scores of a token by radix.
+// RankSpec holds the parameters of choosing the best scores: a block ranks a token's scores by radix.
 type RankSpec struct {
 	Overhead    units.Duration `toml:"overhead"`     // of the launch
-	RowTime     units.Duration `toml:"row_time"`     // time of a block for a token whose scores it ranks, alone on its SM
-	ElementTime units.Duration `toml:"element_time"` // time of a block for each score, alone on its SM
-	ShortTime   units.Duration `toml:"short_time"`   // time of a block for a token that sees no more tokens than are chosen, alone on its SM
-	// TieRow and TieElement are added where all scores are alike, the worst case. Runs have clear winners.
+	RowTime     units.Duration `toml:"row_time"`     // a block's time for a token whose scores it ranks, alone on its SM
+	ElementTime units.Duration `toml:"element_time"` // a block's time for each score, alone on its SM
+	ShortTime   units.Duration `toml:"short_time"`   // a block's time for a token that sees no more tokens than are chosen, alone on its SM
+	// TieRow and TieElement are added if all scores are equal, the worst case. Simulations assume distinct scores.
 	TieRow     units.Duration `toml:"tie_row_time"`
 	TieElement units.Duration `toml:"tie_element_time"`
 	// WaveQuantization rounds blocks up to whole waves over the SMs.
@@ -81,7 +81,7 @@ func (t *IndexTables) Check(c *input.Check) {
 	given(c, "top_k", &t.TopK)
 }
 
-// rounds returns how many rounds of blocks the SMs run, at least one.
+// rounds returns the number of rounds of blocks on the SMs, at least one.
 func (s *Spec) rounds(blocks float64, whole bool) float64 {
 	if w := blocks / float64(s.SMs); w > 1 && !whole {
 		return w
@@ -89,10 +89,10 @@ func (s *Spec) rounds(blocks float64, whole bool) float64 {
 	return float64((int64(blocks) + int64(s.SMs) - 1) / int64(s.SMs))
 }
 
-// promptScores is IndexScoreCost of prompts of equal length, by the fit's own kernel. c has the work.
+// promptScores is IndexScoreCost for prompts of equal length, with the fit's own kernel. c has the work.
 func (s *Spec) promptScores(c Cost, x llm.Indexing, heads, dim int) Cost {
 	p := &s.Index.Scores
-	tokens := max(1, indexRows/heads) // of a block
+	tokens := max(1, indexRows/heads) // for each block
 	rows := x.Requests * x.Queries
 	spanned := min(x.Requests, ceilDiv(tokens, x.Queries)) // requests of a block
 	key := 2 * float64(dim) * float64(max(tokens*heads, indexMinRows)) / (p.Compute * s.peak(indexBits) / float64(s.SMs))
@@ -105,7 +105,7 @@ func (s *Spec) promptScores(c Cost, x llm.Indexing, heads, dim int) Cost {
 	return c.combine(p.Ridge)
 }
 
-// stepScores is IndexScoreCost of a decode step, by the fit's own kernel. c has the work.
+// stepScores is IndexScoreCost for a decode step, with the fit's own kernel. c has the work.
 func (s *Spec) stepScores(c Cost, x llm.Indexing, heads, dim int) Cost {
 	p := &s.Index.StepScores
 	rows := float64(x.Requests * x.Queries)
@@ -116,7 +116,7 @@ func (s *Spec) stepScores(c Cost, x llm.Indexing, heads, dim int) Cost {
 	return c.combine(p.Ridge)
 }
 
-// IndexTopKCost returns the cost of choosing the best scores of each token in one layer on one GPU. tied says that all scores are alike.
+// IndexTopKCost returns the cost of choosing each token's best scores in one layer on one GPU. tied means that all scores are equal.
 func (s *Spec) IndexTopKCost(x llm.Indexing, tied bool) Cost {
 	p := &s.Index.TopK
 	if *p == (RankSpec{}) {

@@ -2,14 +2,14 @@ package gpu
 
 import "github.com/l3sim/l3sim/llm"
 
-// Shape is one iteration of a GPU-only system: a batch of decoding requests, and equal
-// prefills with finished tokens before each. Every request emits one token.
+// Shape is one iteration of a GPU-only system: a batch of decoding requests and equal prefills, each after finished tokens. Every request
+// emits one token.
 type Shape struct {
 	Decode                    DecodeBatch
 	Prefills, Chunk, Finished int
 }
 
-// Iteration returns what an iteration takes over all layers.
+// Iteration returns the work of an iteration over all layers.
 func (c *ModelCost) Iteration(x Shape) Work { return c.IterationParts(x).Total() }
 
 // IterationParts is Iteration by groups of kernels.
@@ -25,8 +25,8 @@ func (c *ModelCost) IterationParts(x Shape) Parts {
 	return c.embedding(tokens).plus(layers).plus(c.head(x.Decode.Requests + x.Prefills))
 }
 
-// AttentionModule returns the seconds of attention of a layer of a kind with all products around it, as servers' modules of attention have
-// it: without the norm before it and the all-reduce behind it.
+// AttentionModule returns the seconds of a layer's attention with all its matrix products, as the attention modules of servers measure it:
+// without the norm before it and the all-reduce after it.
 func (c *ModelCost) AttentionModule(x Shape, kind byte) float64 {
 	tokens := x.Decode.Requests + x.Prefills*x.Chunk
 	p := c.qkvParts(tokens).plus(c.attend(x, kind))
@@ -34,14 +34,14 @@ func (c *ModelCost) AttentionModule(x Shape, kind byte) float64 {
 	return p.Total().Seconds - c.waits(c.norm(c.own(tokens))).Seconds
 }
 
-// attend returns attention of a layer of a kind. With a window, contexts of the batch count as equal: as long
-// as the window where they are longer in the mean; with one that is cut into chunks as long as the mean; with an indexer, as the mean.
+// attend returns attention of a layer of a kind. With a window, all contexts of the batch count as equal: the mean context, at most the
+// window. With chunks or an indexer, they count as the mean.
 func (c *ModelCost) attend(x Shape, kind byte) (p Parts) {
 	a, tokens := c.Attention(), x.Decode.Requests+x.Prefills*x.Chunk
 	pieces := [3]llm.Piece{{Count: 1, Tokens: x.Chunk, Behind: x.Finished}}
 	windowed := kind == llm.Local || kind == llm.Chunk
 	x.Decode.Windowed = windowed
-	var prefill, scores Work // scores of the batch that decodes, and its choice
+	var prefill, scores Work // scores: of the decode batch, including the choice
 	switch kind {
 	case llm.Local, llm.Chunk:
 		pieces = c.model.PromptPieces(x.Chunk, x.Finished)
@@ -81,9 +81,8 @@ func (c *ModelCost) attend(x Shape, kind byte) (p Parts) {
 	return p
 }
 
-// StaticBatch returns the seconds of serving a batch of equal requests at once on one
-// replica, as throughput benchmarks do, and the joules of each GPU: one prefill of all
-// prompts, which emits the first token of each, and a decode step for each further one.
+// StaticBatch returns the seconds of serving a batch of equal requests at once on one replica, as throughput benchmarks do, and the joules
+// of each GPU. It is one prefill of all prompts, which emits the first token of each, and a decode step for each further token.
 func (c *ModelCost) StaticBatch(batch, in, out int) (prefill, decode, joules float64) {
 	prefill, joules = c.spec.Sustained(c.Iteration(Shape{Prefills: batch, Chunk: in}))
 	for step := 1; step < out; step++ {

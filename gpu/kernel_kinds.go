@@ -7,16 +7,16 @@ import (
 	"github.com/l3sim/l3sim/llm"
 )
 
-// KernelTime is what the kernels of a kind take of an iteration on one GPU.
+// KernelTime is the time of a kind of kernels in an iteration on one GPU.
 type KernelTime struct {
-	Kind    string  // as the section [fit.kinds] of a fit names it
+	Kind    string  // name in the section [fit.kinds] of a fit
 	Seconds float64 // in all layers
-	Far     float64 // of Seconds, s: kernels beyond what was measured
+	Far     float64 // the part of Seconds in kernels beyond the measured range
 	Beyond  string  // how they lie beyond it, "" where none does
 }
 
-// KernelTimes returns what an iteration takes by kind of kernels, in the order of their names. A mixture's router is among its
-// experts, an indexer's products among the products.
+// KernelTimes returns an iteration's time by kind of kernels, in the order of their names. Experts include a mixture's router, and products
+// an indexer's products.
 func (c *ModelCost) KernelTimes(x Shape) []KernelTime {
 	parts, far := c.IterationParts(x), c.Beyond(x)
 	t := kernelTimes{}
@@ -74,7 +74,7 @@ func (t kernelTimes) add(kind string, seconds float64, beyond string) {
 	}
 }
 
-// decodeTimes adds the kernels of decode attention, which take so many seconds together.
+// decodeTimes adds the kernels of decode attention, which take the given seconds together.
 func (c *ModelCost) decodeTimes(t kernelTimes, x Shape, seconds float64, far string) {
 	n := x.Decode.Requests
 	if n == 0 {
@@ -96,7 +96,7 @@ func (c *ModelCost) decodeTimes(t kernelTimes, x Shape, seconds float64, far str
 	t.add(c.attentionKind("latent_decode"), seconds, far)
 }
 
-// promptTimes is decodeTimes of prompts' attention.
+// promptTimes is decodeTimes for prompts' attention.
 func (c *ModelCost) promptTimes(t kernelTimes, x Shape, seconds float64, far string) {
 	if x.Prefills == 0 {
 		return
@@ -121,7 +121,7 @@ func (c *ModelCost) promptTimes(t kernelTimes, x Shape, seconds float64, far str
 	t.add(c.attentionKind("latent_prefill"), seconds-made, far)
 }
 
-// indexTimes adds the scores and the choice of the layers that have an indexer, and returns what they take.
+// indexTimes adds the scores and the choice of the layers with an indexer, and returns their time.
 func (c *ModelCost) indexTimes(t kernelTimes, of llm.Indexing, far string) float64 {
 	layers := float64(c.model.CountLayers(string(rune(llm.Indexed))))
 	all := float64(layers * c.Index(of).Seconds)
@@ -154,8 +154,8 @@ func (c *ModelCost) absorbKind() string {
 	return "latent_absorb"
 }
 
-// collectiveTimes adds what joins the GPUs of a replica, which takes so many seconds in all. Where the fit has none of the collectives
-// around networks, all of it is of one kind.
+// collectiveTimes adds the collectives of a replica's GPUs, which take the given seconds in all. If the fit has none of the collectives
+// around networks, all are of one kind.
 func (c *ModelCost) collectiveTimes(t kernelTimes, tokens int, seconds float64, far string) {
 	of := &c.spec.Collectives
 	before, after := "", ""
@@ -191,13 +191,13 @@ func (c *ModelCost) collectiveTimes(t kernelTimes, tokens int, seconds float64, 
 	t.add("all_reduce", seconds, far)
 }
 
-// productKind returns the kind of products of elements of those widths.
+// productKind returns the kind of products with elements of the given widths.
 func productKind(w widths) string { return elementKind(w) + "gemm" }
 
-// expertKind returns the kind of the products of experts of those widths.
+// expertKind returns the kind of expert products with the given widths.
 func expertKind(w widths) string { return elementKind(w) + "experts" }
 
-// elementKind returns what the name of a kind begins with: "" for 16 bits.
+// elementKind returns the prefix of a kind's name: "" for 16 bits.
 func elementKind(w widths) string {
 	switch {
 	case w.Weights >= 16:
@@ -211,7 +211,7 @@ func elementKind(w widths) string {
 	case w.Weights == 4:
 		return "int4_"
 	case w.In > 8:
-		return "weights8_" // that are widened on the way
+		return "weights8_" // widened on the way
 	case w.Block == FP8Block:
 		return "fp8_block_"
 	}

@@ -2,23 +2,22 @@ package gpu
 
 import "github.com/l3sim/l3sim/llm"
 
-// latent is what a GPU of a replica has of latent attention (DeepSeek-V2, https://arxiv.org/abs/2405.04434, section 2.1): its query
-// heads' products around attention. One token's latent and rotated key are key and value of all heads. A decode step attends to them
-// (absorbed: each head's query is multiplied by the half of its matrix that would make keys, its output by the half that would make
-// values); a prompt makes keys and values of all its tokens first, those of tokens that were finished before anew, as vLLM and
-// TensorRT-LLM do.
+// latent is a GPU's share of latent attention (DeepSeek-V2, https://arxiv.org/abs/2405.04434, section 2.1): the products of its query heads
+// before and after attention. One token's latent and rotated key are key and value of all heads. A decode step attends to them directly
+// (absorbed): each head's query is multiplied by the half of its matrix that would expand keys, and its output by the half that would
+// expand values. A prompt first expands keys and values of all its tokens, including earlier finished ones, as in vLLM and TensorRT-LLM.
 type latent struct {
-	query           int       // heads
-	rank, queryRank int       // of latents, and between the two products that make queries; 0: one product
+	query           int       // number of heads
+	rank, queryRank int       // of latents, and between the two products for queries; 0: one product
 	nope, value     int       // elements of a head's key that are not rotated, and of its value
 	rope            int       // elements of a key that are rotated
-	kept            [2][]Work // of headProducts, by tokens
-	anew            bool      // nothing is kept
+	kept            [2][]Work // cache of headProducts, by number of tokens
+	anew            bool      // do not use the cache
 }
 
-const mostKept = 1 << 12 // tokens of a product that is kept: more than a decode step has
+const mostKept = 1 << 12 // largest number of tokens in the cache: more than a decode step has
 
-// newLatent returns the part of one GPU with so many query heads; nil for a model without latents.
+// newLatent returns one GPU's share with the given number of query heads; nil for a model without latents.
 func newLatent(m *llm.Model, query int) *latent {
 	if m.LatentDim == 0 {
 		return nil
@@ -26,7 +25,7 @@ func newLatent(m *llm.Model, query int) *latent {
 	return &latent{query: query, rank: m.LatentDim, queryRank: m.QueryRank, nope: m.NopeDim, value: m.ValueDim, rope: m.RopeDim()}
 }
 
-// queries returns the elements of all queries of a token.
+// queries returns the number of elements of all queries of a token.
 func (l *latent) queries() int { return l.query * (l.nope + l.rope) }
 
 // prompts returns the heads of prompts, whose keys and values have the width of activations.
@@ -34,8 +33,8 @@ func (l *latent) prompts(elementBits int) Heads {
 	return Heads{Query: l.query, KV: l.query, Dim: l.nope + l.rope, Value: l.value, ElementBits: elementBits, Expanded: true}
 }
 
-// latentQKV returns the products that make queries and the latent of tokens, and the norms of what is between two of them. What leads
-// down to the ranks is one product, which every GPU does whole.
+// latentQKV returns the products that make tokens' queries and latents, and the norms between two of them. The projections down to the
+// ranks are one product, which every GPU computes in full.
 func (c *ModelCost) latentQKV(tokens int) (products, norms Work) {
 	l, hidden := c.latent, c.model.Hidden
 	product := func(n, k int) Work { return c.mixed(tokens, n, k, c.projections, c.keptAttention) }
@@ -56,8 +55,9 @@ func (c *ModelCost) absorb(tokens int) Work {
 	return c.waits(c.headProducts(absorbsKeys, tokens).Plus(c.headProducts(absorbsValues, tokens)))
 }
 
-// AbsorbKeys returns the batched product before a decode step of that many requests that another device attends for: each head's query by
-// nope × rank. AbsorbValues is the one behind it: each head's output by rank × value. Nothing without latents.
+// AbsorbKeys returns the batched product before a decode step whose attention another device computes: each head's query by nope × rank,
+// for the given number of requests. AbsorbValues is the product after it: each head's output by rank × value. Both are empty without
+// latents.
 func (c *ModelCost) AbsorbKeys(requests int) Work {
 	if c.latent != nil && requests > 0 {
 		return c.waits(c.headProducts(absorbsKeys, requests*c.verified))
@@ -79,7 +79,7 @@ const (
 	absorbsValues        // output by rank × value
 )
 
-// headProducts returns one of the two batched products of tokens. Those of few tokens, as decode steps have, are kept.
+// headProducts returns one of the two batched products of tokens. Results for few tokens, as in decode steps, are cached.
 func (c *ModelCost) headProducts(of, tokens int) Work {
 	if tokens > mostKept || c.latent.anew {
 		return c.costHeadProducts(of, tokens)
@@ -95,14 +95,14 @@ func (c *ModelCost) headProducts(of, tokens int) Work {
 	return *w
 }
 
-// Anew has each product of latents computed anew: none is kept. Costs are the same.
+// Anew disables the cache of latents' products. Costs are the same.
 func (c *ModelCost) Anew() {
 	if c.latent != nil {
 		c.latent.anew = true
 	}
 }
 
-// costHeadProducts computes headProducts. Where the fit has no such kernels, it is a grouped product whose matrices have the width of
+// costHeadProducts computes headProducts. If the fit has no such kernels, it uses a grouped product with matrices of the width of
 // activations.
 func (c *ModelCost) costHeadProducts(of, tokens int) Work {
 	n, k := c.latent.rank, c.latent.nope
@@ -116,8 +116,8 @@ func (c *ModelCost) costHeadProducts(of, tokens int) Work {
 	return c.spec.work(c.spec.groupedCost(load, load.Pairs, n, k, c.uniform)).scaled(c.scale.products)
 }
 
-// absorbedBits returns the width of the factors of batched products that the fit has kernels of, 0 where it has none: FP8 for a checkpoint
-// whose projections all are, else the width of activations, to which frameworks without such kernels widen the matrices when they load them.
+// absorbedBits returns the width of factors in the fit's kernels for batched products, 0 if it has none: FP8 if all projections of the
+// checkpoint are FP8, else the width of activations. Frameworks without FP8 kernels widen the matrices to the latter on loading.
 func (c *ModelCost) absorbedBits() int {
 	switch l, w := &c.spec.Latent, c.projections; {
 	case c.spec.Suite != SuiteServer:
@@ -130,8 +130,9 @@ func (c *ModelCost) absorbedBits() int {
 	return 0
 }
 
-// StoreValuesApart has decode attention over latents cost what units take that store each latent again as a value (llm.Model.ValueCopyBytes) and
-// read the key and the value for so many query heads at once. The GPUs' kernel reads a latent once for all of them. Other models stay as they are.
+// StoreValuesApart makes decode attention over latents cost what processing units take that store each latent again as a value
+// (llm.Model.ValueCopyBytes), and read key and value for queries query heads at once. In contrast, the GPUs' kernel reads a latent once for
+// all heads. Other models are unchanged.
 func (c *ModelCost) StoreValuesApart(queries int) {
 	if c.latent == nil {
 		return
@@ -142,13 +143,13 @@ func (c *ModelCost) StoreValuesApart(queries int) {
 	}
 }
 
-// choosesLatents says that the fit has kernels of attention over chosen rows of latents.
+// choosesLatents reports whether the fit has kernels of attention over chosen rows of latents.
 func (c *ModelCost) choosesLatents() bool {
 	return c.latent != nil && c.spec.Suite == SuiteServer && c.spec.Latent.Chosen.Compute > 0
 }
 
-// expand returns the product that makes the keys and values of prompts' tokens, of those before a chunk, too. Where prompts attend to the
-// latents themselves, it returns the absorbed products of the tokens.
+// expand returns the product that expands keys and values of prompts' tokens, including tokens before a chunk. If prompts attend to latents
+// directly, it returns the tokens' absorbed products instead.
 func (c *ModelCost) expand(tokens, finished int) Work {
 	l := c.latent
 	if tokens += finished; l == nil || tokens <= 0 {

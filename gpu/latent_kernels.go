@@ -5,31 +5,31 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// LatentTables has the kernels of latent attention, where the fit has some. The zero value of a kind stands for none: it then takes the
-// parameters of attention over keys and values, or of plain products.
+// LatentTables has the kernels of latent attention, as far as the fit has them. A zero value stands for none, and then the parameters of
+// attention over keys and values, or of plain products, are used.
 type LatentTables struct {
-	// Decode steps over latents of 16 bits and of FP8, whose kernels convert the queries, too.
+	// Decode steps over latents of 16 bits and of FP8; the FP8 kernels also convert the queries.
 	Decode    LatentDecodeSpec `toml:"decode,omitempty"`
 	DecodeFP8 LatentDecodeSpec `toml:"decode_fp8,omitempty"`
-	// Prompts whose keys and values are made from latents, of 16 bits and of FP8.
+	// Prompts with keys and values expanded from latents, of 16 bits and of FP8.
 	Prefill    PrefillSpec `toml:"prefill,omitempty"`
 	PrefillFP8 PrefillSpec `toml:"prefill_fp8,omitempty"`
-	// Absorbed has prompts attend to the latents themselves, as decode steps do.
+	// Absorbed makes prompts attend to latents directly, as decode steps do.
 	Absorbed bool `toml:"prefill_absorbed,omitempty"`
-	// The batched products around a decode step, one for each head.
+	// The batched products before and after a decode step, one for each head.
 	Products    LatentProductSpec `toml:"products,omitempty"`
 	ProductsFP8 LatentProductSpec `toml:"products_fp8,omitempty"`
-	// Chosen is attention over rows of the cache that an indexer has chosen.
+	// Chosen is attention over cached rows that an indexer has chosen.
 	Chosen ChosenSpec `toml:"chosen,omitempty"`
 }
 
 // LatentDecodeSpec holds the parameters of decode attention over latents, one KV head for all query heads.
 type LatentDecodeSpec struct {
 	DecodeSpec
-	// WideGroup is the most heads that the kernel of few heads takes, whose readings serve group_limit heads each. A kernel of more heads
-	// reads latents once. 0: there is one kernel.
+	// WideGroup is the largest number of heads for the kernel of few heads, which reads latents once for each group_limit heads. For more
+	// heads, another kernel reads latents once. 0: there is only one kernel.
 	WideGroup int `toml:"wide_group"`
-	// AgainShare is the share of a further reading that comes from memory; the rest is in the L2.
+	// AgainShare is the share of a repeated read that comes from memory; the rest hits the L2.
 	AgainShare float64 `toml:"again_share"`
 }
 
@@ -40,7 +40,7 @@ func (l *LatentDecodeSpec) Check(c *input.Check) {
 	c.That(l.AgainShare >= 0 && l.AgainShare <= 1, "again_share", l.AgainShare, "0 to 1")
 }
 
-// again returns how many further times a group of heads reads latents from memory.
+// again returns the number of additional reads of latents from memory for a group of heads.
 func (l *LatentDecodeSpec) again(group int) float64 {
 	if l.GroupLimit == 0 || l.WideGroup > 0 && group > l.WideGroup {
 		return 0
@@ -48,20 +48,21 @@ func (l *LatentDecodeSpec) again(group int) float64 {
 	return float64(ceilDiv(group, l.GroupLimit)-1) * l.AgainShare
 }
 
-// LatentProductSpec holds the parameters of the batched products around absorbed attention.
+// LatentProductSpec holds the parameters of the batched products before and after absorbed attention.
 type LatentProductSpec struct {
 	Efficiency
-	// TileRows are the tokens of a thread block's tile, to which they are padded, for one head. Its columns are all of a product of up to 128.
+	// TileRows is the number of tokens in a thread block's tile, for one head; tokens are padded to it. Its columns are all of a product
+	// with up to 128.
 	TileRows int `toml:"tile_rows"`
 	// KRamp is the number of k steps that a thread block spends filling its pipeline and writing its tile.
 	KRamp float64 `toml:"k_ramp"`
-	// Convert is the fixed time of the kernel that narrows activations, ConvertMemory the share of the memory bandwidth that it reaches,
-	// above 1 where the L2 holds them; 0: nothing is converted.
+	// Convert is the fixed time of the kernel that narrows activations, and ConvertMemory the share of the memory bandwidth that it
+	// reaches, above 1 if the L2 holds them; 0: nothing is converted.
 	Convert       units.Duration `toml:"convert_overhead"`
 	ConvertMemory float64        `toml:"convert_memory_efficiency"`
 }
 
-const mostInCache = 10 // times the memory's bandwidth, of an L2 that holds activations
+const mostInCache = 10 // times the memory's bandwidth, for an L2 that holds activations
 
 // Check has the rules of a section of absorbed products.
 func (p *LatentProductSpec) Check(c *input.Check) {
@@ -72,14 +73,15 @@ func (p *LatentProductSpec) Check(c *input.Check) {
 	c.That(p.ConvertMemory >= 0 && p.ConvertMemory <= mostInCache, "convert_memory_efficiency", p.ConvertMemory, "0 to %d", mostInCache)
 }
 
-// ChosenSpec holds the parameters of attention over chosen rows: for each token a tile of its heads, and a block that gathers its rows.
+// ChosenSpec holds the parameters of attention over chosen rows. For each token there is a tile of its heads, and a block that gathers its
+// rows.
 type ChosenSpec struct {
 	Efficiency
-	// TileRows are the heads of a tile, to which a token's are padded.
+	// TileRows is the number of heads in a tile, to which a token's heads are padded.
 	TileRows int `toml:"tile_rows"`
-	// Slots are the rows that a token's block passes over, chosen or not.
+	// Slots is the number of rows that a token's block passes over, chosen or not.
 	Slots int `toml:"slots"`
-	// RowTime is a block's time of a row that has its SM for itself, with rows in flight.
+	// RowTime is a block's time for a row when alone on its SM, with several rows in flight.
 	RowTime units.Duration `toml:"row_time"`
 	// WaveQuantization rounds the tokens' blocks up to whole waves over the SMs.
 	WaveQuantization bool `toml:"wave_quantization"`
@@ -104,7 +106,7 @@ func (l *LatentTables) Check(c *input.Check) {
 	given(c, "chosen", &l.Chosen)
 }
 
-// latentDecode returns the kernels of decode attention over latents of these elements, nil where the fit has none.
+// latentDecode returns the kernels of decode attention over latents with these elements, or nil if the fit has none.
 func (s *Spec) latentDecode(h *Heads) *LatentDecodeSpec {
 	switch l := &s.Latent; {
 	case !h.Latent || s.Suite != SuiteServer:
@@ -119,7 +121,7 @@ func (s *Spec) latentDecode(h *Heads) *LatentDecodeSpec {
 	return nil
 }
 
-// latentPrefill is latentDecode of prompts. Those over FP8 without kernels of their own take those of 16 bits.
+// latentPrefill is latentDecode for prompts. If a fit has no FP8 kernels, the 16-bit ones are used.
 func (s *Spec) latentPrefill(h *Heads) *PrefillSpec {
 	switch l := &s.Latent; {
 	case !h.Expanded && !h.Latent || s.Suite != SuiteServer:
@@ -132,7 +134,7 @@ func (s *Spec) latentPrefill(h *Heads) *PrefillSpec {
 	return nil
 }
 
-// AbsorbedCost returns the cost of one product of each head, tokens by n × k, of elements of that many bits.
+// AbsorbedCost returns the cost of one product for each head, tokens by n × k, with elements of the given bits.
 func (s *Spec) AbsorbedCost(heads, tokens, n, k, bits int) Cost {
 	p := &s.Latent.Products
 	if bits <= 8 {
@@ -159,8 +161,8 @@ func (s *Spec) AbsorbedCost(heads, tokens, n, k, bits int) Cost {
 	return c.combine(p.Ridge)
 }
 
-// ChosenCost returns the cost of attention of tokens over rows chosen for each, so many in all and at most longest for one, in one layer
-// on one GPU.
+// ChosenCost returns the cost of tokens' attention over rows chosen for each, in one layer on one GPU: rows in total, at most longest for
+// one token.
 func (s *Spec) ChosenCost(tokens int, rows int64, longest int, h Heads) Cost {
 	p := &s.Latent.Chosen
 	n, fr := float64(tokens), float64(rows)

@@ -9,17 +9,17 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// MeasuredSpec is how far the samples go to which kernels are fitted. Beyond them times are extrapolated; 0 is not measured.
+// MeasuredSpec is the range of the samples to which kernels are fitted. Beyond it, times are extrapolated; 0 means not measured.
 type MeasuredSpec struct {
 	ProductRows    int `toml:"product_rows"`           // m of products
 	ProductWidth   int `toml:"product_width"`          // n and k of products
 	DecodeRequests int `toml:"decode_requests"`        // of a batch of decode attention
-	DecodeContext  int `toml:"decode_context"`         // of the longest of these
-	PrefillTokens  int `toml:"prefill_tokens"`         // of a prompt's chunk with those before it
-	AllReduceGPUs  int `toml:"all_reduce_gpus"`        // that sum
+	DecodeContext  int `toml:"decode_context"`         // longest context in such a batch
+	PrefillTokens  int `toml:"prefill_tokens"`         // of a prompt's chunk, including the tokens before it
+	AllReduceGPUs  int `toml:"all_reduce_gpus"`        // number of GPUs
 	AllReduceBytes int `toml:"all_reduce_bytes"`       // summed, of each GPU
 	SmallRows      int `toml:"small_rows"`             // of kernels that pass over activations once
-	ExpertTokens   int `toml:"expert_tokens,optional"` // of a batch of experts, of all GPUs that share them
+	ExpertTokens   int `toml:"expert_tokens,optional"` // of a batch of experts, over all GPUs that share them
 	ExpertWidth    int `toml:"expert_width,optional"`  // inner columns of an expert
 }
 
@@ -33,7 +33,7 @@ func (m *MeasuredSpec) Check(c *input.Check) {
 	}
 }
 
-// beyond says that a size of a kernel is beyond the largest that was measured, else "".
+// beyond describes how a kernel's size exceeds the largest measured one, or returns "".
 func beyond(what string, size, most int) string {
 	switch {
 	case size <= most:
@@ -45,7 +45,7 @@ func beyond(what string, size, most int) string {
 	}
 }
 
-// Range returns how far kernels go that do not extrapolate. AttAcc's model is not fitted: nothing is beyond it.
+// Range returns the range within which kernels are not extrapolated. AttAcc's model is not fitted, so nothing is beyond its range.
 func (s *Spec) Range() MeasuredSpec {
 	m := s.Measured
 	for _, k := range []struct {
@@ -65,24 +65,24 @@ func (s *Spec) Range() MeasuredSpec {
 	return m
 }
 
-// GEMMBeyond says how a product lies beyond what was measured, else "". So do the others of their kernels.
+// GEMMBeyond describes how a product exceeds the measured range, or returns "". The other functions named Beyond do so for their kernels.
 func (s *Spec) GEMMBeyond(m, n, k int) string {
 	r := s.Range()
 	return cmp.Or(beyond("rows of a product", m, r.ProductRows), beyond("columns or inner elements of a product", max(n, k), r.ProductWidth))
 }
 
-// DecodeBeyond is said at GEMMBeyond.
+// DecodeBeyond is GEMMBeyond for decode attention.
 func (s *Spec) DecodeBeyond(b DecodeBatch) string {
 	r := s.Range()
 	return cmp.Or(beyond("requests that decode", b.Requests, r.DecodeRequests), beyond("tokens of a context", b.Longest, r.DecodeContext))
 }
 
-// PrefillBeyond is said at GEMMBeyond.
+// PrefillBeyond is GEMMBeyond for prefill attention.
 func (s *Spec) PrefillBeyond(chunk, finished int) string {
 	return beyond("tokens of a prompt", chunk+finished, s.Range().PrefillTokens)
 }
 
-// AllReduceBeyond is said at GEMMBeyond. One GPU sums nothing.
+// AllReduceBeyond is GEMMBeyond for an all-reduce; with one GPU there is none.
 func (s *Spec) AllReduceBeyond(gpus int, n units.Bytes) string {
 	if gpus <= 1 {
 		return ""
@@ -91,19 +91,19 @@ func (s *Spec) AllReduceBeyond(gpus int, n units.Bytes) string {
 	return cmp.Or(beyond("GPUs of an all-reduce", gpus, r.AllReduceGPUs), beyond("bytes of an all-reduce", int(n), r.AllReduceBytes))
 }
 
-// expertsBeyond is said at GEMMBeyond, of experts with kernels of the fit's own.
+// expertsBeyond is GEMMBeyond for experts with the fit's own kernels.
 func (s *Spec) expertsBeyond(tokens, width int) string {
 	r := s.Range()
 	return cmp.Or(beyond("tokens of experts", tokens, r.ExpertTokens), beyond("inner columns of an expert", width, r.ExpertWidth))
 }
 
-// smallBeyond is said at GEMMBeyond.
+// smallBeyond is GEMMBeyond for small kernels.
 func (s *Spec) smallBeyond(rows int) string {
 	return beyond("rows of a small kernel", rows, s.Range().SmallRows)
 }
 
-// Beyond says of each group of an iteration's kernels how it lies beyond what was measured, "" where it does not. Of
-// experts without kernels of the fit's own it knows the products of one.
+// Beyond describes, for each group of an iteration's kernels, how it exceeds the measured range, or "". For experts without own kernels in
+// the fit, it checks the products of one expert.
 func (c *ModelCost) Beyond(x Shape) (why [Groups]string) {
 	why = c.layersBeyond(x.Decode.Requests + x.Prefills*x.Chunk)
 	why[LMHead] = c.headBeyond(x.Decode.Requests + x.Prefills)[LMHead]
@@ -116,7 +116,7 @@ func (c *ModelCost) Beyond(x Shape) (why [Groups]string) {
 	return why
 }
 
-// layersBeyond is Beyond of what a batch of tokens takes beside attention and the LM head.
+// layersBeyond is Beyond for a batch of tokens, without attention and the LM head.
 func (c *ModelCost) layersBeyond(tokens int) (why [Groups]string) {
 	s, hidden := c.spec, c.model.Hidden
 	why[QKVProduct] = s.GEMMBeyond(tokens, c.kinds[0].qkv, hidden)
@@ -128,7 +128,7 @@ func (c *ModelCost) layersBeyond(tokens int) (why [Groups]string) {
 	return why
 }
 
-// headBeyond is Beyond of what requests take that emit a token.
+// headBeyond is Beyond for the LM head of requests that emit a token.
 func (c *ModelCost) headBeyond(emitting int) (why [Groups]string) {
 	why[LMHead] = c.spec.GEMMBeyond(emitting, c.vocab, c.model.Hidden)
 	why[AllReduce] = c.spec.AllReduceBeyond(c.gpus, units.Bytes(8*emitting))
@@ -136,7 +136,7 @@ func (c *ModelCost) headBeyond(emitting int) (why [Groups]string) {
 	return why
 }
 
-// Kind is a kind of kernels, whose parameters are fitted to samples of their own.
+// Kind is a kind of kernels, with parameters fitted to its own samples.
 type Kind int
 
 // The kinds.
@@ -154,16 +154,16 @@ func (k Kind) String() string {
 	return [Kinds]string{"products", "prefill attention", "decode attention", "all-reduce", "small kernels"}[k]
 }
 
-// kindOf is the kind of each group's kernels.
+// kindOf is the kind of kernels in each group.
 var kindOf = [Groups]Kind{
 	Embedding: SmallOnes, SmallKernels: SmallOnes, QKVProduct: Products, PrefillAttention: PrefillKernels, DecodeAttention: DecodeKernels,
 	ProjectionProduct: Products, FeedForward: Products, AllReduce: AllReduces, LMHead: Products,
 }
 
-// Extrapolated is the seconds of kernels beyond what was measured.
+// Extrapolated is the seconds of kernels beyond the measured range.
 type Extrapolated [Kinds]float64
 
-// add adds the groups of parts that are beyond, so often.
+// add adds the groups of parts beyond the range, times times.
 func (x *Extrapolated) add(p *Parts, why *[Groups]string, times int) {
 	for g, w := range p {
 		if why[g] != "" {

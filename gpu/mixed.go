@@ -2,27 +2,27 @@ package gpu
 
 import "github.com/l3sim/l3sim/llm"
 
-// Attention is attention of a batch in one layer on one of the GPUs, in a kernel for the prompts and one for the decoding
-// requests. The zero value is not ready: see ModelCost.Attention.
+// Attention is attention of a batch in one layer on one GPU, with one kernel for the prompts and one for the decoding requests. Create it
+// with ModelCost.Attention; the zero value cannot be used.
 type Attention struct {
 	cost    *ModelCost
-	wave    wave // of the prompts' kernel
+	wave    wave // the batch has prompts
 	prompts bool // the batch has prompts
 	longest int  // keys of the longest prompt
-	// Seconds of prompts that GPUs have each for themselves: of all, of the longest, and of the GPU that has most.
+	// With attention_parallel = "data", seconds of prompts: of all, of the longest, and of the GPU with the most.
 	sum, most, took float64
 }
 
-// Attention returns that of an empty batch.
+// Attention returns the attention of an empty batch.
 func (c *ModelCost) Attention() Attention { return Attention{cost: c} }
 
-// Prompts returns the work of a kernel that prefills a chunk of each of that many requests, for kvHeads
-// KV heads of the model, 0 for all.
+// Prompts returns the work of a kernel that prefills a chunk for each of the given number of requests, for kvHeads KV heads of the model, 0
+// for all.
 func (a *Attention) Prompts(requests, chunk, finished, kvHeads int) Work {
 	return a.PromptsOf(requests, chunk, finished, kvHeads, false)
 }
 
-// PromptsOf is Prompts of layers with a window, or of others.
+// PromptsOf is Prompts for layers with or without a window.
 func (a *Attention) PromptsOf(requests, chunk, finished, kvHeads int, windowed bool) Work {
 	c := a.cost
 	if requests > 0 && chunk > 0 {
@@ -40,31 +40,31 @@ func (a *Attention) PromptsOf(requests, chunk, finished, kvHeads int, windowed b
 	return a.spread(c.prefills(cost).Plus(made))
 }
 
-// Chosen is ModelCost.Chosen of one more prompt, and Index ModelCost.Index of it.
+// Chosen adds one more prompt's ModelCost.Chosen and the ModelCost.Index of its scores.
 func (a *Attention) Chosen(x llm.Chosen, scores llm.Indexing) Work {
 	return a.spread(a.cost.Chosen(x).Plus(a.cost.Index(scores)))
 }
 
-// Decoding returns what a kernel adds that decodes a batch, beside the prompts that came before.
+// Decoding returns the work that decoding a batch adds to the prompts added before.
 func (a *Attention) Decoding(b DecodeBatch) Work {
 	c := a.cost
 	if c.data {
 		return c.DecodeBatch(b)
 	}
-	if c.latent != nil { // one kernel attends to latents, another one to what a prompt makes of them
+	if c.latent != nil { // one kernel attends to latents, another to a prompt's expanded keys
 		return c.DecodeBatch(b)
 	}
 	if a.prompts && a.cost.spec.joinsDecode() {
 		joined := c.spec.joinedDecodeCost(a.longest, b, c.decoding(&b))
 		if alone := c.decodeCost(&b); joined.Seconds >= alone.Seconds {
 			return c.Kernel(joined)
-		} // a batch takes no less beside prompts than alone
+		} // a batch takes no less with prompts than alone
 	}
 	return c.waits(c.spec.workOf(c.decodeCost(&b)).scaled(c.scale.decode))
 }
 
-// Total returns the work of the prompts and the decoding requests of a batch of tokens
-// together. prefill and decode are the work of each without the other.
+// Total returns the work of the prompts and the decoding requests of a batch of tokens together. prefill and decode are their separate
+// work.
 func (a *Attention) Total(prefill, decode Work, tokens int) Work {
 	if prefill.Seconds == 0 || decode.Seconds == 0 || a.cost.spec.joinsDecode() {
 		return prefill.Plus(decode)
@@ -72,13 +72,13 @@ func (a *Attention) Total(prefill, decode Work, tokens int) Work {
 	return prefill.Plus(decode).Plus(a.cost.joined(tokens))
 }
 
-// joinsDecode says that one kernel attends for prompts and for what decodes beside them.
+// joinsDecode reports whether one kernel serves both prompts and decoding requests.
 func (s *Spec) joinsDecode() bool {
 	p := &s.attention().Prefill
 	return p.JoinsDecode && p.Model == AttentionFlash
 }
 
-// MixedAttentionCost returns attention of a chunk of one prompt and of a batch that decodes beside it, in one kernel.
+// MixedAttentionCost returns attention of a chunk of one prompt and of a decoding batch in one kernel.
 func (s *Spec) MixedAttentionCost(chunk, finished int, b DecodeBatch, h Heads) Cost {
 	decode := s.joinedDecodeCost(chunk+finished, b, h)
 	if alone := s.DecodeAttentionCost(b, h); alone.Seconds > decode.Seconds {
@@ -87,9 +87,8 @@ func (s *Spec) MixedAttentionCost(chunk, finished int, b DecodeBatch, h Heads) C
 	return s.PrefillAttentionCost(1, chunk, finished, h).then(decode)
 }
 
-// joined returns the copies that a batch needs because it decodes and prefills in two
-// kernels: the tokens of each go into the cache alone, and the outputs of both side by side.
-// AttAcc's model has no copies.
+// joined returns the copies that a batch needs if it decodes and prefills in two kernels: each kernel's tokens are copied to the cache
+// separately, and both outputs are copied together. AttAcc's model has no copies.
 func (c *ModelCost) joined(tokens int) Work {
 	s := c.spec
 	copied := s.small().copies(1, rowBytes(2, c.own(tokens), c.kinds[0].attention, c.bits))

@@ -5,44 +5,42 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// ModelCost costs the operations of one layer of a model on one of the GPUs of
-// a tensor-parallel replica (Megatron-LM's split: heads and feed-forward
-// columns over the GPUs, KV heads that are fewer than these on several, an all-reduce after the
-// projection and one after the feed-forward; Shoeybi et al. 2019, https://arxiv.org/abs/1909.08053). All
-// methods return what sustained work takes and do not allocate. They keep the latest
-// decode batches, so that a ModelCost is not safe for concurrent use.
+// ModelCost costs the operations of one layer of a model on one GPU of a tensor-parallel replica (Megatron-LM's split: heads and
+// feed-forward columns are divided over the GPUs, KV heads are replicated if they are fewer than GPUs, and an all-reduce follows the
+// projection and the feed-forward; Shoeybi et al. 2019, https://arxiv.org/abs/1909.08053). All methods return sustained work and do not
+// allocate. They cache the latest decode batches, so a ModelCost is not safe for concurrent use.
 type ModelCost struct {
 	spec  *Spec
 	model *llm.Model
 	gpus  int // of the replica
 	bits  int
 	scale factors
-	// products are of routers, networks of dense feed-forward networks and shared experts, projections of what is before and after
-	// attention, grouped of the experts', uniform of the LM head's and of weights that have the model's own width in spite of the others.
+	// products is the width of routers, networks of dense networks and shared experts, projections of the products before and after
+	// attention, grouped of the experts, and uniform of the LM head and of weights that keep the model's own width.
 	products, networks, projections, grouped, uniform widths
-	keptAttention, keptNetwork                        float64    // shares of such weights
-	vocab                                             int        // width on each GPU
-	kinds                                             [2]headsOf // of layers without and with a window
-	windowed                                          float64    // share of the layers whose heads are kinds[1]; 0: all are alike
+	keptAttention, keptNetwork                        float64    // shares of weights that keep the model's own width
+	vocab                                             int        // columns on each GPU
+	kinds                                             [2]headsOf // layers without and with a window
+	windowed                                          float64    // share of layers with the heads kinds[1]; 0: all layers are alike
 	feedForwards                                      []feedForward
-	latent                                            *latent // nil: keys and values are stored as they are
-	data                                              bool    // each GPU attends for requests of its own
-	indexers                                          float64 // share of the layers that have an indexer
-	verified                                          int     // tokens that a decode step verifies
+	latent                                            *latent // nil: keys and values are stored directly
+	data                                              bool    // attention is data-parallel
+	indexers                                          float64 // share of layers with an indexer
+	verified                                          int     // tokens verified in a decode step
 
-	decoded [8]decodeAhead // of the latest batches
-	// The latest selection that Select was asked for, and its answer.
+	decoded [8]decodeAhead // cache for the latest batches
+	// The latest argument of Select, and its result.
 	selection Selection
 	selecting Work
 }
 
-// headsOf is attention of a kind of layers on each GPU.
+// headsOf is the attention shape of a kind of layers on each GPU.
 type headsOf struct {
 	heads, prompts Heads // of decode steps, and of prompts
-	qkv, attention int   // widths of what the products around it make and take
+	qkv, attention int   // output width of the product before attention, and input width of the one after
 }
 
-// newHeads returns the heads of layers with a window, or of others.
+// newHeads returns the heads of layers with or without a window.
 func newHeads(m *llm.Model, windowed bool) (of headsOf) {
 	h := m.HeadsOf(windowed)
 	query, kv := m.ShardOf(h.KV)
@@ -62,7 +60,7 @@ func newHeads(m *llm.Model, windowed bool) (of headsOf) {
 	return of
 }
 
-// of returns the heads of layers with a window, or of others.
+// of returns the heads of layers with or without a window.
 func (c *ModelCost) of(windowed bool) *headsOf {
 	if windowed && c.windowed > 0 {
 		return &c.kinds[1]
@@ -70,8 +68,8 @@ func (c *ModelCost) of(windowed bool) *headsOf {
 	return &c.kinds[0]
 }
 
-// NewModelCost returns the costs of model m, split over m.TensorParallel GPUs
-// of the given kind. Both specifications must be valid and stay unchanged.
+// NewModelCost returns the costs of model m, split over m.TensorParallel GPUs of the given kind. Both specifications must be valid and must
+// not change.
 func NewModelCost(s *Spec, m *llm.Model) *ModelCost {
 	t := m.TensorParallel
 	query, _ := m.ShardHeads()
@@ -105,25 +103,24 @@ func NewModelCost(s *Spec, m *llm.Model) *ModelCost {
 	return c
 }
 
-// Verify has each decode step verify that many tokens of a request: the kernels read keys and values once for all of them, as for the
-// query heads of a group. A token attends to the drafts after it, too, which is a mask that spares nothing.
+// Verify makes each decode step verify the given number of tokens of a request: the kernels read keys and values once for all of them, as
+// for a group's query heads. The causal mask among these tokens saves no work.
 func (c *ModelCost) Verify(tokens int) { c.verified = tokens }
 
-// decoding returns the heads of a batch as a decode step has them.
+// decoding returns the heads of a batch in a decode step.
 func (c *ModelCost) decoding(b *DecodeBatch) Heads {
 	h := c.some(b.KVHeads, b.Windowed)
 	h.Query *= c.verified
 	return h
 }
 
-// QKV returns the norm, the QKV product and the copies of the new keys and values into
-// the cache, for a batch of tokens.
+// QKV returns the norm, the QKV product, and the copies of new keys and values into the cache, for a batch of tokens.
 func (c *ModelCost) QKV(tokens int) Work { return c.qkvParts(tokens).Total() }
 
 // qkvParts returns norm and residual, the product that makes Q, K and V, and the copies of K and V into the cache.
 func (c *ModelCost) qkvParts(tokens int) Parts { return c.meanOf(tokens, (*ModelCost).qkvOf) }
 
-// meanOf returns parts of the mean layer, where layers with a window have other heads.
+// meanOf returns parts of the mean layer, if layers with a window have other heads.
 func (c *ModelCost) meanOf(tokens int, parts func(c *ModelCost, tokens int, of *headsOf) Parts) Parts {
 	p := parts(c, tokens, &c.kinds[0])
 	if c.windowed == 0 {
@@ -149,27 +146,25 @@ func (c *ModelCost) qkvOf(tokens int, of *headsOf) (p Parts) {
 	return p
 }
 
-// PrefillAttention returns attention of a chunk of one request's prompt over itself and
-// the finished tokens before it.
+// PrefillAttention returns attention of a chunk of one request's prompt over itself and the finished tokens before it.
 func (c *ModelCost) PrefillAttention(chunk, finished int) Work {
 	return c.prefills(c.spec.PrefillAttentionCost(1, chunk, finished, c.kinds[0].prompts)).Plus(c.expand(chunk, finished))
 }
 
-// DecodeBatch returns attention of a batch of decoding requests, each over its own
-// context (its new token included).
+// DecodeBatch returns attention of a batch of decoding requests, each over its own context (including its new token).
 func (c *ModelCost) DecodeBatch(b DecodeBatch) Work {
 	b = c.ownBatch(b)
 	return c.Kernel(c.DecodeBatchCost(b)).Plus(c.absorb(b.Requests * c.verified))
 }
 
-// batchCost is DecodeBatchCost of one batch by itself.
+// batchCost is DecodeBatchCost without the cache.
 func (c *ModelCost) batchCost(b DecodeBatch) (cost Cost) {
 	h := c.decoding(&b)
 	if b.Page == 1 && c.choosesLatents() {
 		cost = c.spec.ChosenCost(b.Requests, b.Tokens, b.Longest, h)
 	} else if b.Page > 0 {
 		if b.PerQueryHead {
-			h.KV = h.Query / c.verified // a head's tokens read what any of them chooses once
+			h.KV = h.Query / c.verified // all tokens of a head read the union of their choices once
 		}
 		cost = c.spec.PageAttentionCost(b, b.Page, h)
 	} else {
@@ -181,7 +176,7 @@ func (c *ModelCost) batchCost(b DecodeBatch) (cost Cost) {
 	return cost
 }
 
-// some returns that many KV heads of layers with a window or of others, all of them for 0, as each GPU has them.
+// some returns, for each GPU, the heads of kvHeads KV heads of layers with or without a window; 0 for all.
 func (c *ModelCost) some(kvHeads int, windowed bool) Heads {
 	of := c.of(windowed)
 	h := of.heads
@@ -195,11 +190,11 @@ func (c *ModelCost) some(kvHeads int, windowed bool) Heads {
 // Projection returns the output projection and its all-reduce.
 func (c *ModelCost) Projection(tokens int) Work { return c.projection(tokens).Total() }
 
-// projection returns the product behind attention and the all-reduce of its result.
+// projection returns the product after attention and the all-reduce of its result.
 func (c *ModelCost) projection(tokens int) Parts { return c.meanOf(tokens, (*ModelCost).projectionOf) }
 
 func (c *ModelCost) projectionOf(tokens int, of *headsOf) (p Parts) {
-	if c.data { // the result stays where its request is
+	if c.data { // the result stays on its request's GPU
 		p[ProjectionProduct] = c.waits(c.mixed(c.own(tokens), c.model.Hidden, of.attention, c.projections, c.keptAttention))
 		return p
 	}
@@ -208,7 +203,7 @@ func (c *ModelCost) projectionOf(tokens int, of *headsOf) (p Parts) {
 	return p
 }
 
-// norm returns a norm of tokens, which adds the residual.
+// norm returns a norm of tokens, which also adds the residual.
 func (c *ModelCost) norm(tokens int) Work {
 	return c.small(c.spec.small().norm(false, tokens, c.model.Hidden, c.bits))
 }
@@ -217,16 +212,16 @@ func (c *ModelCost) activation(rows, width int) Cost {
 	return c.spec.small().activation(false, activationOperands(c.model.GatedFFN), rows, width, c.bits)
 }
 
-// appended costs the two kernels that write the keys and values of tokens into the cache, with their scales where it has narrow ones.
+// appended costs the two kernels that write tokens' keys and values into the cache, with scales if they are narrow.
 func (c *ModelCost) appended(tokens int, h *Heads) Cost {
-	row := float64(elementBytes(h.stored(), h.ElementBits)) + h.kvBytes() // of one token and head, read and written
+	row := float64(elementBytes(h.stored(), h.ElementBits)) + h.kvBytes() // for one token and head, read and written
 	return c.spec.small().copies(2, float64(tokens)*float64(h.KV)*row)
 }
 
-// ProjectionFFN returns Projection plus FFN: what follows attention in a layer.
+// ProjectionFFN returns Projection plus FFN: the rest of a layer after attention.
 func (c *ModelCost) ProjectionFFN(tokens int) Work { return c.Projection(tokens).Plus(c.FFN(tokens)) }
 
-// waits returns work with the waits of its GPUs for the slowest one.
+// waits adds the wait of GPUs for the slowest one to work.
 func (c *ModelCost) waits(w Work) Work {
 	if c.gpus > 1 {
 		wait := float64(c.spec.Collective.Skew * w.Clocked)
@@ -235,19 +230,19 @@ func (c *ModelCost) waits(w Work) Work {
 	return w
 }
 
-// Embedding returns the embedding of a batch of tokens. Each GPU looks up the part of
-// the vocabulary that it holds, and an all-reduce joins.
+// Embedding returns the embedding of a batch of tokens. Each GPU looks up its part of the vocabulary, and an all-reduce combines the
+// results.
 func (c *ModelCost) Embedding(tokens int) Work { return c.embedding(tokens).Total() }
 
-// embedding returns the look-up of the tokens' rows, which are spread over the GPUs.
+// embedding returns the look-up of the tokens' rows, which are distributed over the GPUs.
 func (c *ModelCost) embedding(tokens int) (p Parts) {
 	p[Embedding] = c.small(c.spec.small().lookUp(tokens, c.model.Hidden, c.bits))
 	p[AllReduce] = c.allReduce(tokens)
 	return p
 }
 
-// Layers returns what a batch of tokens takes beside attention and the LM head: the embedding, QKV in each layer, and
-// ProjectionFFN in each. far is what all layers together take beyond what was measured, nil for nothing.
+// Layers returns the work of a batch of tokens without attention and the LM head: the embedding; QKV of each layer; and ProjectionFFN of
+// each layer. far is the part of all layers beyond the measured range, nil for none.
 func (c *ModelCost) Layers(tokens int) (embedding, qkv, rest Work, far *Extrapolated) {
 	e, q, p, f := c.embedding(tokens), c.qkvParts(tokens), c.projection(tokens), c.ffnParts(tokens)
 	if why := c.layersBeyond(tokens); why != [Groups]string{} {
@@ -260,7 +255,7 @@ func (c *ModelCost) Layers(tokens int) (embedding, qkv, rest Work, far *Extrapol
 	return e.Total(), q.Total(), p.Total().Plus(f.Total()), far
 }
 
-// Head is LMHead, with what of it is beyond what was measured, nil for nothing.
+// Head is LMHead, with its part beyond the measured range, nil for none.
 func (c *ModelCost) Head(emitting int) (w Work, far *Extrapolated) {
 	p := c.head(emitting)
 	if why := c.headBeyond(emitting); why != [Groups]string{} {
@@ -270,13 +265,11 @@ func (c *ModelCost) Head(emitting int) (w Work, far *Extrapolated) {
 	return p.Total(), far
 }
 
-// LMHead returns the final norm, the logits of the tokens that emit one and the choice of
-// the largest. Each GPU picks the best of its part of the vocabulary, and an
-// all-reduce of index and value (8 bytes a token) decides.
+// LMHead returns the final norm, the logits of the emitting tokens, and the choice of the largest. Each GPU picks the best of its part of
+// the vocabulary, and an all-reduce of index and value (8 bytes a token) decides.
 func (c *ModelCost) LMHead(emitting int) Work { return c.head(emitting).Total() }
 
-// head returns the last norm, the LM head, and the choice of a token for each request that emits one: 8 B of it go
-// over the GPUs' links.
+// head returns the last norm, the LM head, and the choice of a token for each emitting request, for which 8 B go over the GPUs' links.
 func (c *ModelCost) head(emitting int) (p Parts) {
 	if emitting <= 0 {
 		return p
@@ -288,12 +281,12 @@ func (c *ModelCost) head(emitting int) (p Parts) {
 	return p
 }
 
-// allReduce returns the sum of the hidden states of tokens over the replica's GPUs.
+// allReduce returns the all-reduce of tokens' hidden states over the replica's GPUs.
 func (c *ModelCost) allReduce(tokens int) Work {
 	return c.spec.work(c.spec.AllReduceCost(c.gpus, c.summed(tokens))).scaled(c.scale.allReduce)
 }
 
-// summed returns the bytes of the hidden states of tokens.
+// summed returns the bytes of tokens' hidden states.
 func (c *ModelCost) summed(tokens int) units.Bytes {
 	return units.Bytes(elementBytes(float64(tokens)*float64(c.model.Hidden), c.bits))
 }

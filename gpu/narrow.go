@@ -7,15 +7,15 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// NarrowKVSpec holds what decode attention takes to make numbers of keys and values narrower than
-// 16 bits, where the cache is narrower than queries. Memory bounds a kernel whose times here are 0.
+// NarrowKVSpec holds the time in which decode attention converts keys and values that are narrower than 16 bits, and narrower than queries.
+// If a time is 0, memory bounds the kernel.
 type NarrowKVSpec struct {
-	// FP8, Int8 and Int4 are what an SM takes for an element of a key or value of that format.
+	// FP8, Int8 and Int4 are an SM's time for one element of a key or value of that format.
 	FP8  units.Duration `toml:"element_time_fp8"`
 	Int8 units.Duration `toml:"element_time_int8"` // see element_time_fp8
 	Int4 units.Duration `toml:"element_time_int4"` // see element_time_fp8
-	// Once has tiles of tensor cores, in which the query heads of a group share an element that was converted.
-	// Without it kernels on CUDA cores convert an element anew for each query head.
+	// Once selects tensor-core tiles, in which a group's query heads share converted elements. Otherwise kernels on CUDA cores convert an
+	// element again for each query head.
 	Once bool `toml:"converted_once"`
 }
 
@@ -26,8 +26,8 @@ func (n *NarrowKVSpec) Check(c *input.Check) {
 	duration(c, "element_time_int4", n.Int4)
 }
 
-// converts returns the seconds in which the GPU makes numbers of narrow keys and values: read tokens, to which queries
-// attend as often as attended.
+// converts returns the seconds in which the GPU converts narrow keys and values: read is the number of tokens, attended how often queries
+// attend to them.
 func (s *Spec) converts(read, attended float64, h Heads) float64 {
 	each, times := s.NarrowKV.Int8, attended*float64(h.Query)
 	switch bits := cmp.Or(h.KVBits, h.ElementBits); {
@@ -36,7 +36,7 @@ func (s *Spec) converts(read, attended float64, h Heads) float64 {
 	case bits <= 4:
 		each = s.NarrowKV.Int4
 	case h.KVFloat && s.decodesFP8(&s.attention().Decode):
-		return 0 // in the times of these kernels
+		return 0 // included in these kernels' times
 	case h.KVFloat:
 		each = s.NarrowKV.FP8
 	}
@@ -46,25 +46,24 @@ func (s *Spec) converts(read, attended float64, h Heads) float64 {
 	return h.stored() * times * each.Seconds() / float64(s.SMs)
 }
 
-// widths are the bits of a product's elements: of what goes in, of weights, and of what comes
-// out. Weights that are narrower than what they are multiplied by are widened on the way.
+// widths are the bits of a product's elements: inputs, weights and outputs. Weights narrower than the inputs are widened on the way.
 type widths struct {
 	In, Weights, Out int
-	Block            int // weights that share a scale of a byte; 0: none do
+	Block            int // weights that share a byte of scales; 0: no scales
 }
 
-// NarrowGEMMCost is the cost of a product of factors of that many bits whose result has 16.
+// NarrowGEMMCost is the cost of a product with factors of the given bits and a 16-bit result.
 func (s *Spec) NarrowGEMMCost(m, n, k, bits, block int) Cost {
 	return s.productCost(m, n, k, widths{In: bits, Weights: bits, Out: 16, Block: block})
 }
 
-// uniform is the same number of bits everywhere.
+// uniform returns equal widths everywhere.
 func uniform(bits int) widths { return widths{In: bits, Weights: bits, Out: bits} }
 
-// rate returns the width at whose rate tensor cores multiply.
+// rate returns the width that determines the rate of tensor cores.
 func (w widths) rate() int { return max(w.In, w.Weights) }
 
-// bytes returns those of the elements of both factors and the product.
+// bytes returns the bytes of the elements of both factors and the product.
 func (w widths) bytes(in, weights, out float64) float64 {
 	bytes := float64(elementBytes(in, w.In)) + float64(elementBytes(weights, w.Weights)) + float64(elementBytes(out, w.Out))
 	if w.Block > 0 {

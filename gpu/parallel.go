@@ -7,7 +7,7 @@ import (
 	"github.com/l3sim/l3sim/units/portable"
 )
 
-// own returns how many of a batch's tokens the GPU has that has most, where each GPU has requests of its own: they are dealt evenly.
+// own returns the number of a batch's tokens on the GPU with the most, if each GPU has its own requests: they are distributed evenly.
 func (c *ModelCost) own(tokens int) int {
 	if c.data {
 		return ceilDiv(tokens, c.gpus)
@@ -15,8 +15,7 @@ func (c *ModelCost) own(tokens int) int {
 	return tokens
 }
 
-// ownBatch returns the requests of a batch that the GPU has that has most: their contexts are as long as those of all in the mean, or
-// one is the longest.
+// ownBatch returns the part of a batch on the GPU with the most requests: its contexts have the mean length of all, or one is the longest.
 func (c *ModelCost) ownBatch(b DecodeBatch) DecodeBatch {
 	if c.data && b.Requests > 0 {
 		b.Requests = ceilDiv(b.Requests, c.gpus)
@@ -25,8 +24,8 @@ func (c *ModelCost) ownBatch(b DecodeBatch) DecodeBatch {
 	return b
 }
 
-// spread returns what a prompt adds to the time of attention, where each GPU has requests of its own: all prompts together take no less
-// than the longest one on its GPU, nor than their mean over all.
+// spread returns the time that a prompt adds to attention, if each GPU has its own requests. All prompts together take at least the longest
+// one's time on its GPU, and at least their mean over all GPUs.
 func (a *Attention) spread(w Work) Work {
 	c := a.cost
 	if !c.data || w.Seconds == 0 {
@@ -39,22 +38,22 @@ func (a *Attention) spread(w Work) Work {
 	return Work{Seconds: more, Clocked: float64(more / w.Seconds * w.Clocked), Dynamic: w.Dynamic / float64(c.gpus)}
 }
 
-// dealtExperts are the experts of the GPU that has most rows, of those that are dealt in the order of their popularity.
+// dealtExperts are the experts of the GPU with the most rows, when experts are assigned in the order of their popularity.
 type dealtExperts struct {
 	shares []llm.ExpertShare
 	gpus   int
-	mean   float64 // rows of a token
-	spread float64 // variance of these, as if GPUs did not share the rows of a token
+	mean   float64 // mean rows for each token
+	spread float64 // variance of these rows, as if GPUs did not compete for a token's rows
 }
 
-// dealExperts returns those of the GPU that gets the first expert.
+// dealExperts returns the experts of the GPU that gets the first expert.
 func dealExperts(shares []llm.ExpertShare, gpus int) *dealtExperts {
 	d, rank, experts := &dealtExperts{gpus: gpus}, 0, 0
 	for _, s := range shares {
 		experts += s.Experts
 	}
 	for _, s := range shares {
-		n := (rank+s.Experts+gpus-1)/gpus - (rank+gpus-1)/gpus // of the ranks 0, gpus, 2 gpus ...
+		n := (rank+s.Experts+gpus-1)/gpus - (rank+gpus-1)/gpus // of the ranks 0, gpus, 2 gpus, ...
 		if rank += s.Experts; n == 0 {
 			continue
 		}
@@ -65,7 +64,7 @@ func dealExperts(shares []llm.ExpertShare, gpus int) *dealtExperts {
 	return d
 }
 
-// load returns the rows of the GPU with most of them, in expectation, and the experts of it that tokens take.
+// load returns the expected rows of the GPU with the most, and the number of its experts that tokens take.
 func (d *dealtExperts) load(active, tokens int) expertLoad {
 	l := newExpertLoad(d.shares, 0, tokens)
 	rows := float64(float64(tokens)*d.mean) + float64(largestOf(d.gpus)*math.Sqrt(float64(tokens)*d.spread))
@@ -77,19 +76,19 @@ func (d *dealtExperts) load(active, tokens int) expertLoad {
 	return l
 }
 
-// largest are the expected largest of 1, 2, 4 and so on standard normal variates (Harter, Biometrika 48, 1961).
+// largest are the expected maxima of 1, 2, 4 and so on standard normal variates (Harter, Biometrika 48, 1961).
 var largest = [...]float64{0, 0.5641895835, 1.0293753730, 1.4236003060, 1.7659913931, 2.0696688279, 2.3437334, 2.5945973}
 
-// largestOf returns the expected largest of n standard normal variates: linear in the logarithm of n between powers of two.
+// largestOf returns the expected maximum of n standard normal variates: linear in the logarithm of n between powers of two.
 func largestOf(n int) float64 {
 	i := portable.Log(float64(max(n, 1))) / portable.Log(2)
 	low := min(int(i), len(largest)-2)
 	return largest[low] + float64((i-float64(low))*(largest[low+1]-largest[low]))
 }
 
-// allToAll returns the way of tokens to the GPUs of their experts and back. A GPU sends each of its tokens once to each other GPU that
-// has one of its experts, with the bits that go into products, and gets as many results back. Kernels of low latency, where the fit has
-// some, send a token to each of its experts by itself.
+// allToAll returns the exchange of tokens with the GPUs of their experts. A GPU sends each of its tokens once to every other GPU with one
+// of its experts, in the width of the products' inputs, and receives as many results. Low-latency kernels, if the fit has them, send a
+// token separately to each of its experts.
 func (c *ModelCost) allToAll(f *feedForward, tokens int) (dispatch, combine Work) {
 	n, own := float64(c.gpus), float64(c.own(tokens))
 	if c.gpus <= 1 || tokens <= 0 {
@@ -118,9 +117,9 @@ func (c *ModelCost) allToAll(f *feedForward, tokens int) (dispatch, combine Work
 	return work(send(c.products.In).then(send(c.bits))), Work{}
 }
 
-// aroundNetworks returns the collectives before a feed-forward part and after it: an all-reduce of its result; with attention of requests
-// apart an all-gather before it and a reduce-scatter after it, which take an all-reduce together where the fit has none; with whole
-// networks on each GPU nothing but the way of tokens to their experts and back.
+// aroundNetworks returns the collectives before and after a feed-forward part. Normally it is an all-reduce of its result. With
+// data-parallel attention, an all-gather comes before it and a reduce-scatter after it, which together take an all-reduce's time if the fit
+// has neither. With whole networks on each GPU, it is only the exchange of tokens with their experts.
 func (c *ModelCost) aroundNetworks(f *feedForward, tokens int) (before, after Work) {
 	t := &c.spec.Collectives
 	switch {

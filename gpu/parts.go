@@ -3,9 +3,8 @@ package gpu
 // Group is a group of an iteration's kernels.
 type Group int
 
-// The groups, in the order in which an iteration first runs them. A norm, an activation
-// and the copies into the cache are small kernels; a mixture of experts with its router
-// is the feed-forward.
+// The groups, in the order in which an iteration first runs them. Small kernels are norms, activations and copies into the cache; the
+// feed-forward includes a mixture of experts with its router.
 const (
 	Embedding Group = iota
 	SmallKernels
@@ -19,7 +18,7 @@ const (
 	Groups // their number
 )
 
-// groupNames are as reports write them.
+// groupNames are the names in reports.
 var groupNames = [Groups]string{
 	"embedding", "small_kernels", "qkv", "prefill_attention", "decode_attention", "projection", "feed_forward", "all_reduce", "lm_head",
 }
@@ -30,7 +29,7 @@ func (g Group) String() string { return groupNames[g] }
 // Parts is work by groups of kernels.
 type Parts [Groups]Work
 
-// Total returns all of it.
+// Total returns the sum of all groups.
 func (p Parts) Total() (w Work) {
 	for i := range p {
 		w = w.Plus(p[i])
@@ -52,8 +51,7 @@ func (p Parts) times(n int) Parts {
 	return p
 }
 
-// SustainedParts returns the seconds of each group where the whole goes on, as Sustained
-// has it: their sum is Sustained's seconds of the total.
+// SustainedParts returns the seconds of each group in sustained operation, see Sustained; their sum is Sustained's seconds of the total.
 func (s *Spec) SustainedParts(p Parts) (seconds [Groups]float64) {
 	stretch := s.stretch(p.Total())
 	for i, w := range p {
@@ -62,9 +60,8 @@ func (s *Spec) SustainedParts(p Parts) (seconds [Groups]float64) {
 	return seconds
 }
 
-// TaskParts returns the work of a batch of tokens beside attention, by groups: before the
-// first layer's attention, between those of two layers, and after the last, where emitting requests
-// get a token.
+// TaskParts returns the work of a batch of tokens without attention, by groups: before the first layer's attention, between those of two
+// layers, and after the last, where emitting requests get a token.
 func (c *ModelCost) TaskParts(tokens, emitting int) (entry, block, exit Parts) {
 	qkv, rest := c.qkvParts(tokens), c.projection(tokens).plus(c.ffnParts(tokens))
 	return c.embedding(tokens).plus(qkv), rest.plus(qkv), rest.plus(c.head(emitting))

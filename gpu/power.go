@@ -5,23 +5,20 @@ import (
 	"github.com/l3sim/l3sim/units/portable"
 )
 
-// PowerSpec says what a GPU draws, and how its power limit slows it down. Watts
-// are of the whole board, as its energy counter has them.
+// PowerSpec is a GPU's power draw, and the slowdown by its power limit. Watts are of the whole board, as its energy counter measures them.
 type PowerSpec struct {
-	Limit      float64 `toml:"limit_w"`       // that it draws at most, sustained
-	Idle       float64 `toml:"idle_w"`        // with no work for seconds
+	Limit      float64 `toml:"limit_w"`       // maximum sustained power
+	Idle       float64 `toml:"idle_w"`        // without work for seconds
 	ActiveIdle float64 `toml:"active_idle_w"` // in gaps of milliseconds between kernels
-	Base       float64 `toml:"base_w"`        // while a kernel runs, whatever it does
-	// PerByte and PerFLOP are what a byte of memory traffic and an executed operation
-	// of 16 bits take, at full clock.
+	Base       float64 `toml:"base_w"`        // while any kernel runs
+	// PerByte and PerFLOP are the energy of a byte of memory traffic and of an executed 16-bit operation, at full clock.
 	PerByte float64 `toml:"pj_per_byte"`
 	PerFLOP float64 `toml:"pj_per_flop"`
-	// PromptBand is by what share the joules of prompts, which arithmetic dominates, may be more or less than PerFLOP
-	// makes them: the band of a run's energy has it. 0 where PerFLOP was measured.
+	// PromptBand is the relative uncertainty of the energy of prompts, which arithmetic dominates, due to PerFLOP: it widens the band of a
+	// run's energy. 0 if PerFLOP was measured.
 	PromptBand float64 `toml:"prompt_band"`
-	// Throttle is how the clock falls for work that would draw more than the limit at full
-	// clock: by (power/limit)^throttle. Power falls faster than the clock, as the voltage
-	// falls with it. 0: the limit is not felt.
+	// Throttle is the exponent by which the clock falls when work would exceed the limit at full clock: by (power/limit)^throttle. Power
+	// falls faster than the clock, since the voltage falls with it. 0: the limit has no effect.
 	Throttle float64 `toml:"throttle"`
 }
 
@@ -38,21 +35,21 @@ func (p *PowerSpec) Check(c *input.Check) {
 	c.That(p.Throttle >= 0 && p.Throttle <= 1, "throttle", p.Throttle, "0 to 1")
 }
 
-// Work is kernels that follow one another on each GPU of a replica.
+// Work is a sequence of kernels on each GPU of a replica.
 type Work struct {
-	// Seconds is what they take for moments, before the power limit is felt.
+	// Seconds is its duration for short times, before the power limit takes effect.
 	Seconds float64
-	// Clocked is the part of Seconds that follows the clock; launches and memory traffic do not.
+	// Clocked is the part of Seconds that scales with the clock; launches and memory traffic do not.
 	Clocked float64
-	Dynamic float64 // joules of a GPU's traffic and arithmetic, at full clock
+	Dynamic float64 // joules of a GPU's memory traffic and arithmetic, at full clock
 }
 
-// Plus returns both, one after the other.
+// Plus returns both in sequence.
 func (w Work) Plus(v Work) Work {
 	return Work{w.Seconds + v.Seconds, w.Clocked + v.Clocked, w.Dynamic + v.Dynamic}
 }
 
-// Times returns n of them, one after the other.
+// Times returns n repetitions in sequence.
 func (w Work) Times(n int) Work {
 	f := float64(n)
 	return Work{float64(f * w.Seconds), float64(f * w.Clocked), float64(f * w.Dynamic)}
@@ -60,15 +57,14 @@ func (w Work) Times(n int) Work {
 
 func (s *Spec) work(c Cost) Work { return s.workOf(&c) }
 
-// workOf is work of a cost that is not copied.
+// workOf is work for a cost that is passed by reference.
 func (s *Spec) workOf(c *Cost) Work {
 	if c.Seconds == 0 {
 		return Work{}
 	}
 	p := &s.Power
 	w := Work{Seconds: c.Seconds, Dynamic: (float64(p.PerByte*c.Bytes) + float64(p.PerFLOP*c.Executed)) * 1e-12}
-	// Arithmetic and chains of it follow the clock. Where memory binds, the share of their
-	// squares says how much still does.
+	// Arithmetic and its chains scale with the clock. If memory binds, they count in proportion to their share of the sum of squares.
 	busy := c.Seconds - c.Overhead
 	core, memory := float64(c.Compute*c.Compute)+float64(c.Latency*c.Latency), float64(c.Memory*c.Memory)
 	if core > 0 {
@@ -77,8 +73,7 @@ func (s *Spec) workOf(c *Cost) Work {
 	return w
 }
 
-// stretch returns by how much longer what follows the clock takes in a load that goes on
-// for seconds: the clock falls until the mean power is the limit.
+// stretch returns the factor on clocked time under a load that lasts for seconds: the clock falls until the mean power is at the limit.
 func (s *Spec) stretch(w Work) float64 {
 	p := &s.Power
 	if w.Seconds == 0 || p.Throttle == 0 {
@@ -91,7 +86,7 @@ func (s *Spec) stretch(w Work) float64 {
 	return portable.Pow(power/p.Limit, p.Throttle)
 }
 
-// Slowdown returns by how much longer than Seconds the work takes as part of such a load.
+// Slowdown returns the factor on Seconds for work in such a load.
 func (s *Spec) Slowdown(w Work) float64 {
 	if w.Seconds == 0 {
 		return 1
@@ -99,12 +94,12 @@ func (s *Spec) Slowdown(w Work) float64 {
 	return 1 + float64((s.stretch(w)-1)*w.Clocked)/w.Seconds
 }
 
-// Sustained returns the seconds of work that goes on, and the joules of one GPU.
+// Sustained returns the seconds of work in a lasting load, and the joules of one GPU.
 func (s *Spec) Sustained(w Work) (seconds, joules float64) {
 	p := &s.Power
 	seconds = float64(w.Seconds * s.Slowdown(w))
 	return seconds, min(float64(p.Limit*seconds), float64(p.Base*seconds)+w.Dynamic)
 }
 
-// KernelSustained is Sustained of one kernel that repeats.
+// KernelSustained is Sustained for one kernel that repeats.
 func (s *Spec) KernelSustained(c Cost) (seconds, joules float64) { return s.Sustained(s.work(c)) }

@@ -7,50 +7,43 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// PrefillSpec holds the parameters of prefill attention, a fused kernel
-// (FlashAttention-2, Dao 2023, https://arxiv.org/abs/2307.08691) in which a
-// thread block takes a tile of query rows of one head through all their keys.
-// AttAcc's model reads only the two efficiencies.
+// PrefillSpec holds the parameters of prefill attention, a fused kernel (FlashAttention-2, Dao 2023, https://arxiv.org/abs/2307.08691) in
+// which a thread block processes a tile of query rows of one head over all their keys. AttAcc's model uses only the two efficiencies.
 type PrefillSpec struct {
-	Model KernelModel `toml:"model"` // how these kernels are costed
+	Model KernelModel `toml:"model"` // cost model of these kernels
 	Efficiency
-	// QueryRows is the number of query rows of a thread block, to which a chunk is
-	// padded; SplitRows that of the kernel that splits keys over blocks.
+	// QueryRows is the number of query rows of a thread block, to which a chunk is padded; SplitRows is that of the kernel that splits keys
+	// over blocks.
 	QueryRows int `toml:"query_rows"`
 	SplitRows int `toml:"split_query_rows"`
-	// BlocksPerSM is the number of thread blocks that an SM holds at once. They share
-	// its rate; one that has an SM for itself reaches LoneBlock of it.
+	// BlocksPerSM is the number of thread blocks that an SM holds at once. They share its rate; a block alone on its SM reaches LoneBlock
+	// of the rate.
 	BlocksPerSM int     `toml:"blocks_per_sm"`
 	LoneBlock   float64 `toml:"lone_block_share"`
-	// Startup is what a thread block spends on loading q, masking the diagonal
-	// and writing its output, as a number of keys.
+	// Startup is the time of a thread block for loading q, masking the diagonal and writing its output, in keys.
 	Startup float64 `toml:"startup_keys"`
-	// CausalTail is the time that the GPU waits for the longest tile of a causal mask,
-	// beyond a mean one, as a share of the difference: tiles differ in length, and those
-	// begun last end alone.
+	// CausalTail is the time that the GPU waits for the longest tile of a causal mask, as a share of the difference to a mean tile: tiles
+	// differ in length, and those started last end alone.
 	CausalTail float64 `toml:"causal_tail"`
-	// Below SplitLimit thread blocks for each SM, keys are split over SplitTarget blocks
-	// for each SM, parts of at least SplitKeys keys and at most MaxSplits parts.
+	// Below SplitLimit thread blocks for each SM, keys are split to reach SplitTarget blocks for each SM, in parts of at least SplitKeys
+	// keys and at most MaxSplits parts.
 	SplitTarget float64 `toml:"split_target"`
 	SplitLimit  float64 `toml:"split_limit"`
 	SplitKeys   int     `toml:"split_keys"`
 	MaxSplits   int     `toml:"max_splits"`
-	// MergeOverhead is the time of the kernel that merges the parts, and MergeRow what each
-	// row of each part adds to it.
+	// MergeOverhead is the time of the kernel that merges the parts, and MergeRow the addition for each row of each part.
 	MergeOverhead units.Duration `toml:"merge_overhead"`
 	MergeRow      units.Duration `toml:"merge_row"`
-	// KVTraffic multiplies the bytes of the chunk's own keys and values: tiles
-	// and heads read them again, and short chunks in pieces too small to reach
-	// the bandwidth. Finished tokens stream once.
+	// KVTraffic multiplies the bytes of the chunk's own keys and values: tiles and heads read them repeatedly, and short chunks in pieces
+	// too small to reach the bandwidth. Finished tokens are streamed once.
 	KVTraffic float64 `toml:"kv_traffic"`
-	// HeadKnee is the elements of a head (the mean of its key's and value's) at which tiles reach half of their rate: narrow heads
-	// have fewer operations for each score, which takes an exponential.
+	// HeadKnee is the number of elements of a head (the mean of key and value) at which tiles reach half of their rate: narrow heads have
+	// fewer operations for each score, which needs an exponential.
 	HeadKnee float64 `toml:"head_knee,optional"`
-	// PacksGroups has kernels that lay the query heads of a group as rows of one tile where that is faster, as FlashAttention-3
-	// does where it fills tiles better (hopper/heuristics.h, https://github.com/Dao-AILab/flash-attention).
+	// PacksGroups lets kernels arrange a group's query heads as rows of one tile if that is faster, as FlashAttention-3 does if it fills
+	// tiles better (hopper/heuristics.h, https://github.com/Dao-AILab/flash-attention).
 	PacksGroups bool `toml:"packs_groups,optional"`
-	// JoinsDecode says that the kernel of prompts also attends for the requests that decode beside them, each
-	// query head of which then takes a tile of its own.
+	// JoinsDecode means that the prompts' kernel also serves decoding requests; each query head of these then takes its own tile.
 	JoinsDecode bool `toml:"joins_decode"`
 }
 
@@ -74,10 +67,9 @@ func (p *PrefillSpec) Check(c *input.Check) {
 	atLeast(c, "head_knee", p.HeadKnee, 0)
 }
 
-// PrefillAttentionCost returns the cost of causal attention of a chunk of query tokens
-// over the finished tokens before it and over itself, for a batch of equal requests in
-// one kernel: the fastest of those that the GPU has. Keys may be split over thread blocks, and
-// a chunk of one token is a decode step.
+// PrefillAttentionCost returns the cost of causal attention of a chunk of query tokens over the finished tokens before it and over itself,
+// for a batch of equal requests in one kernel. It takes the fastest of the GPU's kernels; keys may be split over thread blocks, and a chunk
+// of one token is a decode step.
 func (s *Spec) PrefillAttentionCost(batch, chunk, finished int, h Heads) Cost {
 	if batch <= 0 || chunk <= 0 {
 		return Cost{}
@@ -85,7 +77,7 @@ func (s *Spec) PrefillAttentionCost(batch, chunk, finished int, h Heads) Cost {
 	return s.by(s.prefillOf(&h).Model).prefill(batch, chunk, finished, h)
 }
 
-// prefill also tries a chunk of less than two tiles as two, one after the other.
+// prefill also tries to split a chunk of less than two tiles in two, one after the other.
 func (s measured) prefill(batch, chunk, finished int, h Heads) Cost {
 	p := s.prefillOf(&h)
 	c := s.fastestPrefill(p, batch, chunk, finished, h)
@@ -97,18 +89,18 @@ func (s measured) prefill(batch, chunk, finished int, h Heads) Cost {
 	return c
 }
 
-// prompt has no part in other requests' kernels: chunks share no data and run one after another.
+// prompt does not share kernels with other requests: chunks share no data and run one after another.
 func (s measured) prompt(w wave, chunk, finished int, h Heads) (Cost, wave) {
 	return s.PrefillAttentionCost(1, chunk, finished, h), w
 }
 
-// fastestPrefill costs the fastest of the kernels that a chunk may take: tiles that go through all
-// keys, tiles among which keys are split, or as many decode steps as it has tokens.
+// fastestPrefill takes the fastest kernel for a chunk: tiles over all keys, tiles with split keys, or as many decode steps as it has
+// tokens.
 func (s measured) fastestPrefill(p *PrefillSpec, batch, chunk, finished int, h Heads) Cost {
 	c := s.prefillTiles(p, batch, chunk, finished, h, true)
 	if s.Suite == SuiteServer && s.Extend.MaxSplits > 1 && finished > 0 {
 		if split, faster := s.extend(c.Seconds, batch, chunk, finished, h); faster {
-			// No chunk takes less over a cache than without one.
+			// No chunk takes less time with a cache than without.
 			split.Seconds = max(split.Seconds, s.prefillTiles(p, batch, chunk, 0, h, true).Seconds)
 			c = split
 		}
@@ -121,29 +113,28 @@ func (s measured) fastestPrefill(p *PrefillSpec, batch, chunk, finished int, h H
 	return c
 }
 
-// UnmaskedAttentionCost is PrefillAttentionCost without the causal mask: every query
-// attends over the whole chunk.
+// UnmaskedAttentionCost is PrefillAttentionCost without the causal mask: every query attends to the whole chunk.
 func (s *Spec) UnmaskedAttentionCost(batch, chunk, finished int, h Heads) Cost {
 	return s.prefillTiles(s.prefillOf(&h), batch, chunk, finished, h, false)
 }
 
-// joinedDecodeCost costs what a batch of decoding requests adds to the kernel of prompts of up to that many keys: each of their query
-// heads takes a tile, which is padded to its rows and shares no keys with the other heads of its group.
+// joinedDecodeCost returns the addition of decoding requests to a kernel of prompts with up to prompt keys. Each of their query heads takes
+// a tile, which is padded to its rows and shares no keys with the other heads of its group.
 func (s *Spec) joinedDecodeCost(prompt int, b DecodeBatch, h Heads) Cost {
 	if b.Requests <= 0 || b.Tokens <= 0 {
 		return Cost{}
 	}
 	p := *s.prefillOf(&h)
 	lone := p.LoneBlock
-	p.Overhead, p.LoneBlock = 0, 1 // the prompts' kernel has begun, and its blocks fill the SMs
+	p.Overhead, p.LoneBlock = 0, 1 // the prompts' kernel has started, and its blocks fill the SMs
 	mean := int((b.Tokens - 1) / int64(b.Requests))
 	c := s.prefillTiles(&p, b.Requests, 1, mean, h, true)
 	if again := s.readAgain(&p, &b, h); again > 0 {
 		c.Memory += again / (p.Memory * float64(s.MemoryBandwidth))
 		c = c.combine(p.Ridge)
 	}
-	// Blocks of the last head run last. Nobody shares the keys of the longest context, and the SMs wait for the block that has what is
-	// beyond the others, alone on its SM.
+	// Blocks of the last head run last. No other block shares the keys of the longest context, and the SMs wait for the block with its
+	// excess over the others, alone on its SM.
 	if beyond := b.Longest - max(mean+1, prompt); beyond > 0 {
 		tail := float64(float64(beyond) * s.tileKey(&p, p.QueryRows, h) / lone)
 		c.Seconds, c.Overhead = c.Seconds+tail, c.Overhead+tail
@@ -151,9 +142,9 @@ func (s *Spec) joinedDecodeCost(prompt int, b DecodeBatch, h Heads) Cost {
 	return c
 }
 
-// readAgain returns the bytes that the query heads of a group read from memory in turn. Blocks run head by head, and heads that run at
-// once share what they read. Later blocks find it in the L2 if one KV head of the batch fits there. Beyond that the share found
-// falls linearly, to none at twice the L2's size.
+// readAgain returns the bytes that a group's query heads read from memory repeatedly. Blocks run head by head, and concurrent heads share
+// reads. Later blocks hit the L2 if one KV head of the batch fits it. Beyond that, the hit share falls linearly, to zero at twice the L2's
+// size.
 func (s *Spec) readAgain(p *PrefillSpec, b *DecodeBatch, h Heads) float64 {
 	head := float64(b.Tokens) * h.kvBytes()
 	lost := min(1, head/float64(s.Alone.L2)-1)
@@ -164,7 +155,7 @@ func (s *Spec) readAgain(p *PrefillSpec, b *DecodeBatch, h Heads) float64 {
 	return max(0, float64(h.group())/atOnce-1) * lost * head * float64(h.KV)
 }
 
-// tileKey returns the seconds of a tile of query rows for a key, at the whole rate of an SM.
+// tileKey returns the seconds of a tile of query rows for one key, at an SM's full rate.
 func (s *Spec) tileKey(p *PrefillSpec, rows int, h Heads) float64 {
 	key := h.pairFLOPs() * float64(rows) / (p.Compute * s.peak(s.prefillBits(h)) / float64(s.SMs))
 	if p.HeadKnee > 0 {
@@ -173,8 +164,7 @@ func (s *Spec) tileKey(p *PrefillSpec, rows int, h Heads) float64 {
 	return key
 }
 
-// prefillBits returns the width of the factors of a prompt's products: kernels with parameters of their own for keys and values in FP8
-// convert the queries, too.
+// prefillBits returns the width of factors in a prompt's products: kernels for FP8 keys and values also convert the queries.
 func (s *Spec) prefillBits(h Heads) int {
 	if p := s.prefillOf(&h); p == &s.PrefillFP8 || p == &s.Latent.PrefillFP8 {
 		return 8
@@ -195,8 +185,7 @@ func (s *Spec) prefillWork(p *PrefillSpec, batch, chunk, finished int, h Heads) 
 	return c
 }
 
-// prefillTiles costs a kernel by tiles of query rows, which see that share of the
-// chunk's keys: half of them behind a causal mask.
+// prefillTiles costs a kernel by tiles of query rows; with a causal mask, a mean tile sees half of the chunk's keys.
 func (s *Spec) prefillTiles(p *PrefillSpec, batch, chunk, finished int, h Heads, causal bool) Cost {
 	c := s.prefillWork(p, batch, chunk, finished, h)
 	b, n, f := float64(batch), float64(chunk), float64(finished)
@@ -212,7 +201,7 @@ func (s *Spec) prefillTiles(p *PrefillSpec, batch, chunk, finished int, h Heads,
 	}
 	tiles := float64(ceilDiv(chunk, rows))
 	padded := float64(tiles * float64(rows))
-	own, longer := padded, 0.0 // keys of the chunk that a mean tile sees, and those that the longest sees beyond
+	own, longer := padded, 0.0 // keys of the chunk that a mean tile sees, and the longest tile's excess
 	if causal {
 		own = float64(float64(rows) * (tiles + 1) / 2)
 		longer = padded - own
@@ -221,14 +210,14 @@ func (s *Spec) prefillTiles(p *PrefillSpec, batch, chunk, finished int, h Heads,
 	compute := func(tiles, own float64) float64 {
 		whole, even := s.waves(p, float64(tiles*parts))
 		if !causal {
-			even = whole // all tiles are alike
+			even = whole // all tiles are equal
 		}
 		return float64(whole*f/parts*key) + float64(even*(own/parts+p.Startup)*key) + float64(p.CausalTail*longer/parts*key)
 	}
 	c.Executed = heads * h.pairFLOPs() * padded * (f + own)
 	c.Compute = compute(float64(heads*tiles), own)
 	if group := float64(h.group()); p.PacksGroups && group > 1 && parts == 1 && causal {
-		// Tiles of each KV head have fewer tokens, whose keys still come by the step of rows.
+		// Each KV head has fewer tiles, and a tile has fewer tokens, but keys still advance by the step of rows.
 		tiles := float64(ceilDiv(chunk*h.group(), rows))
 		packed := min(own, float64(float64(rows)*(tiles+group)/(2*group))+float64(float64(rows)*(1-1/group)/2))
 		if took := compute(float64(b*float64(h.KV))*tiles, packed); took < c.Compute {
@@ -243,9 +232,8 @@ func (s *Spec) prefillTiles(p *PrefillSpec, batch, chunk, finished int, h Heads,
 	return c.combine(p.Ridge)
 }
 
-// waves returns how long the SMs are busy with that many blocks, in units of the time of a
-// block at the whole rate of an SM: of equal blocks, which end together, and of unequal
-// ones, of which the next begins where one ends.
+// waves returns how long the SMs are busy with the given number of blocks, in units of a block's time at an SM's full rate: whole for equal
+// blocks, which end together, and even for unequal ones, where the next begins when one ends.
 func (s *Spec) waves(p *PrefillSpec, blocks float64) (whole, even float64) {
 	if blocks <= float64(s.SMs) {
 		return 1 / p.LoneBlock, 1 / p.LoneBlock

@@ -7,21 +7,21 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// ScaleSpec is factors on what kernels take in iterations, by kind. 1 is the time that the model gives. The ends of
-// a band are the 10th and 90th percentile of what a kernel of that kind really takes, in that unit; 'l3sim sweep
-// --bands' draws from it. Traffic and arithmetic stay what they are, and so does the energy that they take.
+// ScaleSpec has factors on the times of kernels in iterations, by kind. 1 is the model's time. The ends of a band are the 10th and 90th
+// percentile of the real time relative to the model's; 'l3sim sweep --bands' draws from it. Traffic, arithmetic and their energy are
+// unchanged.
 type ScaleSpec struct {
-	Products     energy.Constant `toml:"products,optional"`          // factor on the time of products, those of experts included
+	Products     energy.Constant `toml:"products,optional"`          // factor on the time of products, including experts
 	Prefill      energy.Constant `toml:"prefill_attention,optional"` // factor on the time of attention of prompts
 	Decode       energy.Constant `toml:"decode_attention,optional"`  // factor on the time of attention of requests that decode, and of choosing what they attend to
-	AllReduce    energy.Constant `toml:"all_reduce,optional"`        // factor on the time of all-reduces
+	AllReduce    energy.Constant `toml:"all_reduce,optional"`        // factor on the time of decode attention, and of choosing what it attends to
 	SmallKernels energy.Constant `toml:"small_kernels,optional"`     // factor on the time of norms, activations, copies and other passes over activations
 }
 
-// AssumedScale is the factor of kernels whose error nobody measured, as ScaleDefaults has it.
+// AssumedScale is the factor of kernels with unmeasured error, as in ScaleDefaults.
 const AssumedScale energy.Constant = "1 [0.774, 1.292] assumption"
 
-// ScaleDefaults is the section [gpu.scale] of a GPU that has none.
+// ScaleDefaults are the defaults of the section [gpu.scale].
 const ScaleDefaults = `
 [gpu.scale]
 products = "1 [0.774, 1.292] assumption"          # not measured: a spread of 20%, twice the widest that lab/docs/validation.md records; throughput, what l3sim sweep --bands draws
@@ -45,23 +45,23 @@ func (s *ScaleSpec) Check(c *input.Check) {
 // factors are the numbers of a ScaleSpec.
 type factors struct{ products, prefill, decode, allReduce, small float64 }
 
-// factors returns 1 for what the specification of a GPU by itself leaves out.
+// factors returns 1 for a factor that is missing, as in a GPU described outside a configuration.
 func (s *ScaleSpec) factors() factors {
 	of := func(c energy.Constant) float64 { return cmp.Or(c.Estimate().Value, 1) }
 	return factors{of(s.Products), of(s.Prefill), of(s.Decode), of(s.AllReduce), of(s.SmallKernels)}
 }
 
-// scaled returns the work with another time.
+// scaled returns the work with its time multiplied by factor.
 func (w Work) scaled(factor float64) Work {
 	return Work{float64(w.Seconds * factor), float64(w.Clocked * factor), w.Dynamic}
 }
 
-// product returns a product in an iteration, nothing if a size is zero.
+// product returns a product in an iteration, and nothing if a size is zero.
 func (c *ModelCost) product(m, n, k int, w widths) Work {
 	return c.spec.work(c.spec.productCost(m, n, k, w)).scaled(c.scale.products)
 }
 
-// mixed returns a product in the mean layer: in a share of the layers the weights have the model's own width.
+// mixed returns a product in the mean layer: in the share kept of the layers, the weights have the model's own width.
 func (c *ModelCost) mixed(m, n, k int, w widths, kept float64) Work {
 	narrow := c.product(m, n, k, w)
 	if kept == 0 {
@@ -70,7 +70,7 @@ func (c *ModelCost) mixed(m, n, k int, w widths, kept float64) Work {
 	return narrow.mean(c.product(m, n, k, c.uniform), kept)
 }
 
-// mean returns the mean of two works, v with that share.
+// mean returns the mean of two works, weighting v with share.
 func (w Work) mean(v Work, share float64) Work {
 	of := func(a, b float64) float64 { return float64((1-share)*a) + float64(share*b) }
 	return Work{of(w.Seconds, v.Seconds), of(w.Clocked, v.Clocked), of(w.Dynamic, v.Dynamic)}

@@ -1,13 +1,13 @@
 package gpu
 
-// Shared is keys and values over which all of some decoding requests attend: Tokens of each KV head.
+// Shared is keys and values to which several decoding requests all attend: Tokens for each KV head.
 type Shared struct{ Requests, Tokens int }
 
-// SharedAttentionCost returns attention of a decode step over keys and values that groups of requests share, in one layer on one
-// GPU. One kernel reads those of each group once, with the query heads of all its requests as rows of its tiles, so that
-// arithmetic may bind (Hydragen, Juravsky et al. 2024, https://arxiv.org/abs/2402.05099; FlashInfer's cascade attention, Ye et al.,
-// MLSys 2025, https://arxiv.org/abs/2501.01005). Its outputs are partial: MergeParts joins them with those over the rest. Groups
-// of one take what DecodeAttentionCost has. In AttAcc's model each group has its own waves of blocks.
+// SharedAttentionCost returns attention of a decode step over keys and values that groups of requests share, in one layer on one GPU. One
+// kernel reads each group's keys and values once, with the query heads of all its requests as rows of its tiles, so that arithmetic may
+// bind (Hydragen, Juravsky et al. 2024, https://arxiv.org/abs/2402.05099; FlashInfer's cascade attention, Ye et al., MLSys 2025,
+// https://arxiv.org/abs/2501.01005). Its outputs are partial: MergeParts combines them with those over the rest of the context. A group of
+// one request costs the same as in DecodeAttentionCost. In AttAcc's model each group has its own waves of blocks.
 func (s *Spec) SharedAttentionCost(groups []Shared, h Heads) Cost {
 	return s.by(s.decodeOf(&h).Model).shared(groups, h)
 }
@@ -26,7 +26,7 @@ func (s measured) shared(groups []Shared, h Heads) (c Cost) {
 	qBytes, kvBytes := h.decodeBytes(float64(requests), float64(tokens))
 	c = Cost{FLOPs: pair * float64(h.Query) * float64(attended), Bytes: kvBytes + qBytes, Overhead: d.Overhead.Seconds()}
 	parts, rows := d.parts(s.SMs, items, float64(tokens)/float64(len(groups)), s.blockToken(h), most*h.group())
-	padded := 0 // rows of a KV head, for each token that they attend to
+	padded := 0 // rows of a KV head, summed over the tokens that they attend to
 	for _, g := range groups {
 		padded += ceilDiv(g.Requests*h.group(), rows) * rows * g.Tokens
 	}
@@ -43,7 +43,7 @@ func (c *ModelCost) SharedCost(groups []Shared) Cost {
 	return c.spec.SharedAttentionCost(groups, c.decoding(&DecodeBatch{}))
 }
 
-// Kernel returns what a kernel of decode attention takes by itself.
+// Kernel returns the work of a decode-attention kernel by itself.
 func (c *ModelCost) Kernel(cost Cost) Work {
 	return c.waits(c.spec.work(cost).scaled(c.scale.decode))
 }

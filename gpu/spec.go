@@ -9,15 +9,16 @@ import (
 
 // Spec describes one GPU and how well its kernels use it. It is read-only while a simulation runs.
 type Spec struct {
-	Name string `toml:"name"` // of the GPU, as results show it
-	// MemoryCapacity is the GPU's memory; MemoryReserve is the part that no
-	// tensor may use: in the presets about what a driver leaves out of the total that it reports. What a server takes beside tensors is not in that. Logs of vLLM
-	// have 0.16 GiB on one H100 and 0.33 GiB on each of two GPUs with NCCL, and 0.1 to 0.4 GiB of CUDA graphs, up to 2.4 GiB in old versions: to count them, raise this.
+	Name string `toml:"name"` // name in results
+	// MemoryCapacity is the GPU's memory, and MemoryReserve the part that tensors may not use: in the presets, roughly what a driver
+	// excludes from the total that it reports. It does not include a server's memory other than tensors. Logs of vLLM show 0.16 GiB on one
+	// H100 and 0.33 GiB on each of two GPUs with NCCL, and 0.1 to 0.4 GiB of CUDA graphs, up to 2.4 GiB in old versions; to count these,
+	// raise MemoryReserve.
 	MemoryCapacity units.Bytes `toml:"memory_capacity"`
 	MemoryReserve  units.Bytes `toml:"memory_reserve"`
-	// MemoryShare is the share of the GPU's memory that the server may use, of what memory_reserve leaves, in every system:
-	// vLLM's gpu_memory_utilization, of the total that the driver reports. Weights, activations of the largest
-	// iteration, keys and values must fit; the rest stays free.
+	// MemoryShare is the share of the GPU's memory after memory_reserve that the server may use, in every system: vLLM's
+	// gpu_memory_utilization, of the total that the driver reports. Weights, activations of the largest iteration, keys and values must
+	// fit; the rest stays free.
 	MemoryShare float64 `toml:"memory_share,omitzero"`
 	// Peak16 and Peak8 are dense tensor-core rates for 16-bit and 8-bit
 	// elements (vendor's data sheet, without sparsity).
@@ -25,22 +26,21 @@ type Spec struct {
 	Peak8           units.FLOPRate  `toml:"peak_8bit"`
 	MemoryBandwidth units.Bandwidth `toml:"memory_bandwidth"` // peak of the GPU's memory (data sheet)
 	SMs             int             `toml:"sms"`              // streaming multiprocessors
-	// PCIeGeneration is that of the GPU's 16 lanes to the host (data sheet); a
-	// node's tree may run them slower.
+	// PCIeGeneration is the generation of the GPU's 16 lanes to the host (data sheet); a node's tree may run them slower.
 	PCIeGeneration int `toml:"pcie_generation"`
 
-	// Suite says whose attention kernels run.
+	// Suite selects the attention kernels.
 	Suite Suite `toml:"suite"`
 
 	MatMul GEMMSpec `toml:"gemm"`
-	// Products of narrow element types, where the fit has kernels of these: FP8 with a scale a tensor or row, FP8 with a scale for each
+	// Products of narrow element types, if the fit has kernels for them: FP8 with a scale for a tensor or row, FP8 with a scale for each
 	// block of 128 × 128 weights and of 128 activations, and NVFP4.
 	FP8      TypedGEMMSpec `toml:"gemm_fp8,omitempty"`
 	FP8Block TypedGEMMSpec `toml:"gemm_fp8_block,omitempty"`
 	NVFP4    TypedGEMMSpec `toml:"gemm_nvfp4,omitempty"`
-	// Experts has kernels of experts by element type, where the fit has some.
+	// Experts has the expert kernels by element type, as far as the fit has them.
 	Experts ExpertTables `toml:"experts,omitempty"`
-	// Attention over keys and values in FP8, where the fit has kernels for these.
+	// Attention over FP8 keys and values, if the fit has kernels for it.
 	PrefillFP8 PrefillSpec `toml:"prefill_attention_fp8,omitempty"`
 	DecodeFP8  DecodeSpec  `toml:"decode_attention_fp8,omitempty"`
 	AttentionSpec
@@ -49,8 +49,8 @@ type Spec struct {
 	Pointwise  ElementwiseSpec `toml:"elementwise"`
 	Fused      FusedSpec       `toml:"fused"`
 	Collective AllReduceSpec   `toml:"all_reduce"`
-	// Switch has all-reduces that the NVLink switch sums, Collectives those of NCCL and the exchange of experts' tokens, where the fit
-	// has them.
+	// Switch has all-reduces that the NVLink switch sums, and Collectives has NCCL's and the exchange of experts' tokens, if the fit has
+	// them.
 	Switch      SwitchSpec       `toml:"all_reduce_switch,omitempty"`
 	Collectives CollectiveTables `toml:"collectives,omitempty"`
 	Power       PowerSpec        `toml:"power"`
@@ -63,7 +63,7 @@ type Spec struct {
 	Scale    ScaleSpec    `toml:"scale,omitempty"` // factors on times
 	Latent   LatentTables `toml:"latent,omitempty"`
 	Index    IndexTables  `toml:"index,omitempty"`
-	// Host is what a server's host takes of an iteration, part of the fits of servers.
+	// Host is a server host's time for an iteration, part of the fits of servers.
 	Host HostSpec `toml:"host,omitempty"`
 }
 
@@ -72,12 +72,11 @@ type Suite string
 
 // The suites.
 const (
-	// SuiteServer has kernels as servers run them: decode attention that splits
-	// contexts whatever the batch, grouped queries packed in one tile, prefill on
-	// warp-specialised kernels where the GPU has them.
+	// SuiteServer has the kernels of servers: decode attention that splits contexts for any batch, grouped queries packed in one tile, and
+	// warp-specialised prefill kernels if the GPU has them.
 	SuiteServer Suite = "server"
-	// SuitePyTorch has those of PyTorch's scaled_dot_product_attention (FlashAttention-2): from a
-	// number of requests and heads on contexts are not split, and tiles have 128 query rows.
+	// SuitePyTorch has the kernels of PyTorch's scaled_dot_product_attention (FlashAttention-2): contexts are not split from a number of
+	// requests and heads on, and tiles have 128 query rows.
 	SuitePyTorch Suite = "pytorch"
 )
 
@@ -94,7 +93,7 @@ func (s *Spec) attention() *AttentionSpec {
 	return &s.AttentionSpec
 }
 
-// decodeOf returns the kernels of decode attention over a cache of those elements.
+// decodeOf returns the kernels of decode attention over a cache with the heads' elements.
 func (s *Spec) decodeOf(h *Heads) *DecodeSpec {
 	if l := s.latentDecode(h); l != nil {
 		return &l.DecodeSpec
@@ -105,12 +104,12 @@ func (s *Spec) decodeOf(h *Heads) *DecodeSpec {
 	return &s.DecodeFP8
 }
 
-// decodesFP8 says that the fit has decode attention of its own for keys and values in FP8.
+// decodesFP8 reports whether the fit has its own decode attention for FP8 keys and values.
 func (s *Spec) decodesFP8(own *DecodeSpec) bool {
 	return s.DecodeFP8.Compute > 0 && s.Suite == SuiteServer && own.Model == AttentionFlash
 }
 
-// prefillOf is decodeOf of prompts.
+// prefillOf is decodeOf for prompts.
 func (s *Spec) prefillOf(h *Heads) *PrefillSpec {
 	if l := s.latentPrefill(h); l != nil {
 		return l
@@ -122,8 +121,8 @@ func (s *Spec) prefillOf(h *Heads) *PrefillSpec {
 	return own
 }
 
-// Efficiency is what every kernel's roofline has: the shares of peak that it
-// reaches far from the ridge, how round the ridge is, and a fixed time.
+// Efficiency has the parameters of every kernel's roofline: the shares of peak reached far from the ridge, how round the ridge is, and a
+// fixed time.
 type Efficiency struct {
 	Compute  float64        `toml:"compute_efficiency"` // of the peak arithmetic rate, 0 to 1
 	Memory   float64        `toml:"memory_efficiency"`  // of the peak memory bandwidth, 0 to 1
@@ -131,7 +130,7 @@ type Efficiency struct {
 	Overhead units.Duration `toml:"overhead"`           // fixed time of each kernel
 }
 
-// Check has the rules of what every kernel's section has.
+// Check has the rules common to all kernels' sections.
 func (e *Efficiency) Check(c *input.Check) {
 	c.Share("compute_efficiency", e.Compute)
 	c.Share("memory_efficiency", e.Memory)
@@ -139,7 +138,7 @@ func (e *Efficiency) Check(c *input.Check) {
 	duration(c, "overhead", e.Overhead)
 }
 
-// atLeast is the rule of a fitted number, which has no bound by nature.
+// atLeast is the rule of a fitted number without a natural bound.
 func atLeast(c *input.Check, key string, v, low float64) {
 	c.That(v >= low && v <= 1e9, key, v, "%v to 1e9", low)
 }
@@ -152,7 +151,7 @@ func bandwidth(c *input.Check, key string, b units.Bandwidth) { input.Within(c, 
 
 // Check has the rules of the section [gpu].
 func (s *Spec) Check(c *input.Check) {
-	input.Within(c, "memory_capacity", s.MemoryCapacity, 1, 1024*units.TiB) // times 4,096 GPUs it is an int64
+	input.Within(c, "memory_capacity", s.MemoryCapacity, 1, 1024*units.TiB) // so that 4,096 GPUs fit an int64
 	c.That(s.MemoryReserve >= 0 && s.MemoryReserve < max(1, s.MemoryCapacity), "memory_reserve", s.MemoryReserve,
 		"0B up to less than %s = %v", input.Key("memory_capacity"), s.MemoryCapacity)
 	c.That(s.MemoryShare >= 0 && s.MemoryShare <= 1, "memory_share", s.MemoryShare, "more than 0, at most 1")
@@ -233,22 +232,22 @@ func (s *Spec) peak(bits int) float64 {
 // Heads is the shape of an attention layer on one GPU.
 type Heads struct {
 	Query, KV   int  // query heads; key-value heads, a divisor of Query
-	Dim         int  // elements of one head's q or k, and of its v and output unless Value says otherwise
+	Dim         int  // elements of one head's q or k, and of its v and output unless Value differs
 	Value       int  // elements of one head's v and output; 0: Dim
-	Latent      bool // v is the first elements of k, and is not stored by itself
-	Expanded    bool // k and v are made from latents, with the width of activations
+	Latent      bool // v is the first elements of k, and is not stored separately
+	Expanded    bool // k and v are expanded from latents, with the width of activations
 	ElementBits int  // of q and output
-	// KVBits is of an element of k and v as the cache holds them, 0 for ElementBits, and KVScaleBytes
-	// are those of one token's k, as many as of its v.
+	// KVBits is the width of an element of k and v in the cache, 0 for ElementBits. KVScaleBytes is the bytes of scales of one token's k; v
+	// has as many.
 	KVBits, KVScaleBytes int
-	KVFloat              bool    // k and v of 8 bits are FP8
-	kv                   float64 // kvBytes, where it is known
+	KVFloat              bool    // 8-bit k and v are FP8
+	kv                   float64 // kvBytes, if known
 }
 
-// ends returns the elements of one token's q and output of a head.
+// ends returns the number of elements of one token's q and output in a head.
 func (h *Heads) ends() float64 { return float64(h.Dim + cmp.Or(h.Value, h.Dim)) }
 
-// stored returns the elements of one token's k and v of a KV head in the cache.
+// stored returns the number of elements of one token's k and v of a KV head in the cache.
 func (h *Heads) stored() float64 {
 	if h.Latent {
 		return float64(h.Dim)
@@ -256,7 +255,7 @@ func (h *Heads) stored() float64 {
 	return h.ends()
 }
 
-// pairFLOPs returns the operations of one query head on one token: its score, and its share of the output.
+// pairFLOPs returns the operations of one query head for one token: its score, and its part of the output.
 func (h *Heads) pairFLOPs() float64 { return 2 * h.ends() }
 
 // kvBytes returns the bytes of k and v of one token and KV head in the cache.
@@ -271,7 +270,7 @@ func (h *Heads) kvBytes() float64 {
 	return float64(elementBytes(h.stored(), cmp.Or(h.KVBits, h.ElementBits))) + float64(scales*float64(h.KVScaleBytes))
 }
 
-// decodeBytes returns the bytes of queries and outputs of decoding requests, and those of the keys and values of tokens.
+// decodeBytes returns the bytes of decoding requests' queries and outputs, and of the keys and values of tokens.
 func (h *Heads) decodeBytes(requests, tokens float64) (q, kv float64) {
 	q = float64(elementBytes(h.ends(), h.ElementBits) * requests * float64(h.Query))
 	return q, float64(h.kvBytes() * tokens * float64(h.KV))
@@ -279,7 +278,7 @@ func (h *Heads) decodeBytes(requests, tokens float64) (q, kv float64) {
 
 func (h *Heads) group() int { return max(1, h.Query/max(1, h.KV)) }
 
-// MemoryDefaults is the share of the memory of a GPU that gives none.
+// MemoryDefaults is the default share of a GPU's memory.
 const MemoryDefaults = `
 [gpu]
 memory_share = 1.0 # the L3 paper's systems use all; servers leave a tenth free (vLLM's gpu_memory_utilization is 0.9); requests in GPU memory
@@ -288,11 +287,11 @@ memory_share = 1.0 # the L3 paper's systems use all; servers leave a tenth free 
 // UsableMemory returns the memory of one GPU that tensors may use.
 func (s *Spec) UsableMemory() units.Bytes { return s.UsableOf(s.MemoryCapacity) }
 
-// UsableOf returns what tensors may use of a GPU of which only a part of the memory is left for data: MemoryShare of
-// the part without the reserve, and nothing where the reserve takes it all.
+// UsableOf returns the bytes that tensors may use if only a part of the GPU's memory is left for data: MemoryShare of the part after the
+// reserve, at least 0.
 func (s *Spec) UsableOf(part units.Bytes) units.Bytes {
 	free := max(part-s.MemoryReserve, 0)
-	if s.MemoryShare > 0 && s.MemoryShare < 1 { // a GPU that is described outside a configuration has no share
+	if s.MemoryShare > 0 && s.MemoryShare < 1 { // a GPU described outside a configuration has no share
 		free = units.Bytes(float64(free) * s.MemoryShare)
 	}
 	return free

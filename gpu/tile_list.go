@@ -8,14 +8,14 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// TileList is the thread-block tiles of a library that has one for each range of rows: "64x64 <= 64, 64x128/2 <= 128, 128x128/2" has
-// tiles of 64 rows by 64 columns for products of up to 64 rows, and beyond that clusters of two tiles, one below the other, to which
-// rows are padded. "" is the empty list.
+// TileList is the thread-block tiles of a library that has one for each range of rows. "64x64 <= 64, 64x128/2 <= 128, 128x128/2" has tiles
+// of 64 rows by 64 columns for products of up to 64 rows; for more rows, it has clusters of two tiles, one above the other, to which rows
+// are padded. "" is the empty list.
 type TileList string
 
 const mostListed = 4
 
-// listedTile is a tile, how many of them a cluster has, and the most rows of a product that it serves. The zero value is no tile.
+// listedTile is a tile, the number of tiles in a cluster, and the largest number of rows that it serves. The zero value is no tile.
 type listedTile struct {
 	tile
 	cluster, most int

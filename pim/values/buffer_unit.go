@@ -24,8 +24,8 @@ type bufferUnit struct {
 	adders []float32   // operands of one sum
 	merged [][]float32 // by query head, the output so far over PaddedValueDim elements
 	exact  []softmax   // by query head, the state over the merged segments
-	// For narrow keys and values. terms: a query's numbers, for the shared buffers and for their sum. products: the part of scores due to
-	// zeros, by query head. zeros: the part of outputs due to zeros, by query head and token of a column.
+	// For narrow keys and values. terms: a query's numbers, as they enter the shared buffers. products: the terms of a query's sum (queryFold).
+	// zeros: the part of outputs due to values' zeros, by query head and token of a column.
 	terms, products, zeros []float32
 	folds                  []queryFold
 }
