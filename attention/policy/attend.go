@@ -8,23 +8,21 @@ import (
 	"github.com/l3sim/l3sim/units/portable"
 )
 
-// Attender computes attention over selections in float64, each part for itself as its device
-// does. It is not for concurrent use.
+// Attender computes attention over selections in float64, each part separately, as its device does. It is not safe for concurrent use.
 type Attender struct {
 	weights []float32 // of the tokens of all parts
 	exact   []float64 // of a part's tokens
 	part    []float64 // [dim], the result of a part
 }
 
-// NewAttender returns one for sequences of up to limit tokens.
+// NewAttender returns an Attender for sequences of up to limit tokens.
 func NewAttender(limit, dim int) *Attender {
 	return &Attender{weights: make([]float32, limit), exact: make([]float64, limit), part: make([]float64, dim)}
 }
 
-// Attend sets out [dim] to the attention of a query head over its parts of a selection. Scores
-// are q·k/√d by token; only those of selected tokens are read. v is [tokens, dim]. It
-// returns the logarithm of the sum of exponentials (natural, −∞ without tokens), and the
-// weights as Observe takes them, valid until the next call.
+// Attend sets out [dim] to a query head's attention over its parts of a selection. scores are q·k/√d by token; only those of selected
+// tokens are read. v is [tokens, dim]. It returns the natural logarithm of the sum of exponentials (−∞ without tokens), and the weights in
+// the form of Observe, valid until the next call.
 func (a *Attender) Attend(out []float64, sel *Selection, head int, scores []float64, v []float32) (lse float64, weights []float32) {
 	clear(out)
 	lse = math.Inf(-1)
@@ -47,7 +45,7 @@ func (a *Attender) Attend(out []float64, sel *Selection, head int, scores []floa
 	return lse, weights
 }
 
-// partOf sets part to the result over some ranges, and turns their scores into weights.
+// partOf sets part to the result over some ranges, and replaces their scores by weights.
 func (a *Attender) partOf(ranges [][2]int, w []float64, v []float32) (lse float64) {
 	lse = Softmax(w, 1)
 	clear(a.part)
@@ -66,7 +64,7 @@ func (a *Attender) partOf(ranges [][2]int, w []float64, v []float32) (lse float6
 	return lse
 }
 
-// addFour adds four rows with their weights: a quarter of the loads and stores of one each.
+// addFour adds four weighted rows at once, which needs a quarter of the loads and stores.
 func addFour(to, w []float64, rows []float32) {
 	n := len(to)
 	r0, r1, r2, r3 := rows[:n], rows[n:][:n], rows[2*n:][:n], rows[3*n:][:n]
@@ -78,9 +76,9 @@ func addFour(to, w []float64, rows []float32) {
 	}
 }
 
-// Merge joins attention over two disjoint sets of tokens. out and other are the results over each;
-// out becomes that over both. It returns the logarithm of both sums of exponentials (natural base;
-// FlashInfer's merge_state is of base 2). An empty set has −∞ and any finite result.
+// Merge combines attention over two disjoint sets of tokens. out and other are the results over each; out becomes the result over both. It
+// returns the natural logarithm of the total sum of exponentials (FlashInfer's merge_state uses base 2). An empty set has −∞ and any finite
+// result.
 func Merge(out []float64, lse float64, other []float64, otherLSE float64) float64 {
 	top := max(lse, otherLSE)
 	if math.IsInf(top, -1) {
@@ -94,7 +92,7 @@ func Merge(out []float64, lse float64, other []float64, otherLSE float64) float6
 	return top + portable.Log(sum)
 }
 
-// Scores sets the scores q·k/√d of the tokens of ranges, by token; k is [tokens, dim].
+// Scores sets the scores q·k/√d of the tokens in ranges, by token; k is [tokens, dim].
 func Scores(scores []float64, q, k []float32, ranges [][2]int) {
 	dim := len(q)
 	scale := 1 / math.Sqrt(float64(dim))
@@ -106,9 +104,8 @@ func Scores(scores []float64, q, k []float32, ranges [][2]int) {
 	}
 }
 
-// Cut returns the k-th highest of scores, 1 ≤ k ≤ len(scores), and how many of the scores that
-// are equal to it are among the k highest: of equal ones the lower index wins. scratch has at
-// least as many elements.
+// Cut returns the k-th highest of scores, 1 ≤ k ≤ len(scores), and how many scores equal to it are among the k highest; ties go to the
+// lower index. scratch needs at least as many elements.
 func Cut[T float32 | float64](scores []T, k int, scratch []T) (cut T, ties int) {
 	copy(scratch, scores)
 	cut, ties = highest(scratch[:len(scores)], k), k

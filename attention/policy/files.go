@@ -9,16 +9,14 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// file is a file that a section names, as it was when ReadFiles read it. Copies of the section share it; nobody
-// changes it.
+// file is a file that a section names, as ReadFiles read it. Copies of the section share it; it must not be changed.
 type file[T any] struct {
 	path  string // as the section names it
 	sum   string // SHA-256 of the text, in hexadecimal
 	holds T
 }
 
-// readFile reads the file that a key names, which is of a kind; "" is none. What is wrong with it is an *input.Error about the
-// key.
+// readFile reads the file of the given kind that a key names; "" names none. A faulty file is an *input.Error about the key.
 func readFile[T any](key, path, kind string, parse func(name, text string) (T, error)) (*file[T], error) {
 	if path == "" {
 		return nil, nil
@@ -32,15 +30,15 @@ func readFile[T any](key, path, kind string, parse func(name, text string) (T, e
 	}
 	if err != nil {
 		if said := new(input.Error); errors.As(err, &said) && said.Expected != "" {
-			kind = "" // what exactly is in err
+			kind = "" // err has the details
 		}
 		return nil, &input.Error{Key: key, Value: strconv.Quote(path), Err: err, Expected: kind}
 	}
 	return f, nil
 }
 
-// ReadFiles reads the files that the section names, those of its policy's keys. What they hold belongs to the section
-// from then on: Costs and NewValues read no file. Errors are of type *input.Error.
+// ReadFiles reads the files that the section names under its policy's keys. Their contents then belong to the section: Costs and NewValues
+// read no files. Errors are of type *input.Error.
 func (s *Spec) ReadFiles() (err error) {
 	own := *s
 	if s.Heads() == nil { // Check refuses the key
@@ -55,7 +53,7 @@ func (s *Spec) ReadFiles() (err error) {
 	return err
 }
 
-// Sums returns the SHA-256, in hexadecimal, of the files that ReadFiles read: "" for none.
+// Sums returns the SHA-256, in hexadecimal, of the files that ReadFiles has read: "" for none.
 func (s *Spec) Sums() (gates, profile string) {
 	if s.gates != nil {
 		gates = s.gates.sum
@@ -66,8 +64,7 @@ func (s *Spec) Sums() (gates, profile string) {
 	return gates, profile
 }
 
-// Fits says whether the section's files are for a model, and have been read since the section named them. The error is
-// an *input.Error.
+// Fits checks that the section's files match a model, and were read after the section named them. The error is an *input.Error.
 func (s *Spec) Fits(shape Shape) error {
 	if s.policy() == nil {
 		return input.UnknownName("policy.name", s.Name, s.List().Names())
@@ -98,7 +95,7 @@ func (s *Spec) gatesFit(shape Shape) error {
 	})
 }
 
-// unread is the error for a file that was named after the section's files were read.
+// unread is the error for a file that was named after ReadFiles.
 func unread(key, path string) error {
 	return &input.Error{Key: key, Value: strconv.Quote(path), Expected: "a file that was read: Spec.ReadFiles, or a loaded configuration"}
 }

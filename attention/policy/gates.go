@@ -11,16 +11,15 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// gates is what a file of gates holds: a number for each KV head, by layer. Gates are trained from 1, a head that attends to
-// everything, towards 0, one that streams (DuoAttention, section 2.2).
+// gates is the contents of a file of gates: a number for each KV head, by layer. Training starts gates at 1, a head that attends to
+// everything, and moves them towards 0, a streaming head (DuoAttention, section 2.2).
 type gates struct {
 	layers [][]float64
-	lines  []int // of the file, on which layers begin
+	lines  []int // lines of the file on which layers begin
 }
 
-// parseGates reads a line for each layer with a number for each KV head, with spaces, tabs (as DuoAttention's
-// full_attention_heads.tsv) or commas between them; brackets, as of arrays in JSON, do not
-// matter. Empty lines are left out.
+// parseGates reads a line for each layer, with a number for each KV head. Numbers are separated by spaces, tabs (as in DuoAttention's
+// full_attention_heads.tsv) or commas; brackets, as in JSON arrays, are ignored. Empty lines are skipped.
 func parseGates(name, text string) (*gates, error) {
 	g, line := &gates{}, 0
 	for one := range strings.Lines(text) {
@@ -32,7 +31,7 @@ func parseGates(name, text string) (*gates, error) {
 		layer := make([]float64, len(words))
 		for i, w := range words {
 			v, err := strconv.ParseFloat(w, 64)
-			if err != nil || !(v >= 0 && v <= 1) { // NaN is neither
+			if err != nil || !(v >= 0 && v <= 1) { // also refuses NaN
 				return nil, &input.Error{File: name, Line: line, Value: w, Expected: "a gate, a number from 0 to 1"}
 			}
 			layer[i] = v
@@ -42,7 +41,7 @@ func parseGates(name, text string) (*gates, error) {
 	return g, nil
 }
 
-// fit says whether there is a gate for each KV head of a model. The error is an *input.Error without the file.
+// fit checks that there is a gate for each KV head of a model. The error is an *input.Error without the file.
 func (g *gates) fit(shape Shape) error {
 	expected := fmt.Sprintf("%d layers, each of %d numbers, one for each KV head", shape.Layers, shape.KVHeads)
 	for i, layer := range g.layers {
@@ -56,16 +55,15 @@ func (g *gates) fit(shape Shape) error {
 	return nil
 }
 
-// Streaming says by layer which KV heads attend to sink and window alone, for keys that embed HeadsSpec: as many as
-// static_sparsity says, those with the lowest gates of the file policy.gates.
+// Streaming returns, by layer, which KV heads attend only to sink and window, for keys that embed HeadsSpec: the share static_sparsity of
+// the heads with the lowest gates in the file policy.gates.
 func (u *Use) Streaming() [][]bool {
 	return streamingHeads(u.Shape, u.Keys.(splitsHeads).HeadKeys().StaticSparsity, u.gates)
 }
 
-// streamingHeads returns, by layer, which KV heads attend to sink and window alone: Round(share ·
-// all heads) of them. Without gates they are the last heads of each layer, spread evenly over
-// the layers. With gates [layers][KV heads] they are the heads with the lowest gates of all
-// layers, so layers differ; of equal ones the later.
+// streamingHeads returns, by layer, which KV heads attend only to sink and window: Round(share · all heads) of them. Without gates they are
+// the last heads of each layer, spread evenly over the layers. With gates [layers][KV heads] they are the heads with the lowest gates over
+// all layers, so layers differ; ties go to the later head.
 func streamingHeads(shape Shape, share float64, gates [][]float64) [][]bool {
 	all := shape.Layers * shape.KVHeads
 	n := int(math.Round(share * float64(all)))

@@ -2,15 +2,16 @@ package policy
 
 import "github.com/l3sim/l3sim/input"
 
-// What keys say of a policy by their methods, which they have where they embed a struct of this package or define them.
+// Interfaces by which a policy's keys declare features. Keys implement them by embedding a struct of this package, or directly.
 type (
-	// choosesPages is keys that embed PagesSpec: the policy attends to pages that it chooses.
+	// choosesPages is implemented by keys that embed PagesSpec: the policy chooses pages to attend to.
 	choosesPages interface{ PageKeys() *PagesSpec }
-	// splitsHeads is keys that embed HeadsSpec: some heads stream, and the policy takes policy.gates.
+	// splitsHeads is implemented by keys that embed HeadsSpec: some heads stream, and the policy uses policy.gates.
 	splitsHeads interface{ HeadKeys() *HeadsSpec }
-	// hasWindow is keys of a policy that has the newest tokens on the GPUs, where these are not the home.
+	// hasWindow is implemented by keys of a policy that keeps the newest tokens on the GPUs, if these are not the home.
 	hasWindow interface{ GPUTokens() int }
-	// hasBlocks is keys of a policy whose tokens at home stay the same for some steps: contexts from + i·width begin anew.
+	// hasBlocks is implemented by keys of a policy whose tokens at home stay the same for some steps: they change at contexts from +
+	// i·width.
 	hasBlocks interface{ Blocks() (width, from int) }
 )
 
@@ -19,12 +20,12 @@ func (p *Policy) splits() bool {
 	return ok
 }
 
-// PagesSpec is the keys of policies that choose pages.
+// PagesSpec has the keys of policies that choose pages.
 type PagesSpec struct {
 	Budget          int    `toml:"budget"`           // tokens that a decode step attends to
-	Page            int    `toml:"page"`             // tokens of a page, which is attended to whole
+	Page            int    `toml:"page"`             // tokens of a page, which is attended to as a whole
 	SelectDevice    string `toml:"select_device"`    // where pages are scored: "gpu", "bank" or "rank"
-	TopKLatency     int    `toml:"top_k_latency"`    // clocks from a rank's last score to its list of pages: a register for each entry, filled in passing
+	TopKLatency     int    `toml:"top_k_latency"`    // clocks from a rank's last score to its list of pages; registers for the list's entries are filled as scores arrive
 	SelectGroup     string `toml:"select_group"`     // how the query heads of a KV head choose: by the "sum" of their page scores, by the sum of their softmax ("softmax-sum"), by the "max", or each for itself ("per-head")
 	SelectPrecision string `toml:"select_precision"` // of page scores: "fp32" or "fp16"
 	SummaryDevice   string `toml:"summary_device"`   // what computes minima and maxima of pages, where keys and values are on DIMMs: "gpu" or "rank"
@@ -50,14 +51,14 @@ func (s PagesSpec) Check(c *input.Check) {
 // PageKeys returns the keys.
 func (s PagesSpec) PageKeys() *PagesSpec { return &s }
 
-// HeadsSpec is the keys of policies some of whose heads attend to a sink and a window alone.
+// HeadsSpec has the keys of policies with heads that attend only to a sink and a window.
 type HeadsSpec struct {
-	StaticSparsity float64 `toml:"static_sparsity"` // share of the KV heads that attend to sink and window alone: those with the lowest policy.gates
+	StaticSparsity float64 `toml:"static_sparsity"` // share of the KV heads that attend only to sink and window: those with the lowest policy.gates
 	StreamSpec
 	StreamDevice string `toml:"stream_device"` // where these heads attend, where keys and values are on DIMMs: on the "gpu" or where the others do, at "home"
 }
 
-// Check has the rules of heads that stream and of their share.
+// Check has the rules of streaming heads and their share.
 func (s HeadsSpec) Check(c *input.Check) {
 	input.Within(c, "static_sparsity", s.StaticSparsity, 0, 1)
 	s.StreamSpec.Check(c)
@@ -67,14 +68,14 @@ func (s HeadsSpec) Check(c *input.Check) {
 // HeadKeys returns the keys.
 func (s HeadsSpec) HeadKeys() *HeadsSpec { return &s }
 
-// GPUTokens returns the newest tokens that streaming heads have on the GPUs.
+// GPUTokens returns the number of newest tokens that streaming heads keep on the GPUs.
 func (s HeadsSpec) GPUTokens() int { return s.Window }
 
-// StreamSpec is the keys of heads that attend to a sink and a window alone.
+// StreamSpec has the keys of heads that attend only to a sink and a window.
 type StreamSpec struct {
 	Sink          int `toml:"sink"`           // first tokens that are always attended to
-	Window        int `toml:"window"`         // newest tokens that are always attended to, the step's own among them
-	PrefillWindow int `toml:"prefill_window"` // window of the prompt's tokens; 0: as in decode steps
+	Window        int `toml:"window"`         // newest tokens that are always attended to, including the step's own
+	PrefillWindow int `toml:"prefill_window"` // window of the prompt's tokens; 0: the same as in decode steps
 }
 
 // Check has the rules of a sink and a window.

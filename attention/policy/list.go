@@ -11,7 +11,7 @@ import (
 	"github.com/l3sim/l3sim/input/schema"
 )
 
-// List is the policies that a configuration may name. It does not change: With returns another.
+// List is the policies that a configuration may name. It is immutable: With returns a new list.
 type List struct {
 	policies []Policy
 	sections []string       // policies with keys, in the order of Spec.Sections
@@ -20,24 +20,24 @@ type List struct {
 	text     string // [policy] with all sections
 }
 
-// empty returns the list of no policies, that of a Spec which no list has made.
+// empty returns the list without policies, for a Spec that no list has made.
 var empty = sync.OnceValue(func() *List {
-	l, _ := (&List{}).With() // nothing that could be wrong
+	l, _ := (&List{}).With() // cannot fail
 	return l
 })
 
-// general is the keys of [policy] itself.
+// general are the keys of [policy] itself.
 const general = `[policy]
 name = "dense" # every system's own; attends to everything
 gates = ""     # a file is the model's own
 profile = ""   # none
 `
 
-// letters are those that a policy's name has, which is a bare key of TOML.
+// letters are the characters of a policy's name, which is a bare key of TOML.
 const letters = "abcdefghijklmnopqrstuvwxyz0123456789_-"
 
-// With returns the list with more policies behind its own. A policy that cannot be on it is an error that says why: a
-// name that is taken, keys without a default or with one that breaks their rules, or no costs or values.
+// With returns the list extended by more policies. It returns an error for a policy whose name is taken, whose keys have no default or a
+// default that breaks their rules, or that has no costs or values.
 func (l *List) With(more ...Policy) (*List, error) {
 	all := &List{policies: slices.Concat(l.policies, more), text: general}
 	all.defaults = Spec{Name: "dense", list: all}
@@ -67,7 +67,7 @@ func (l *List) With(more ...Policy) (*List, error) {
 	return all, all.readDefaults()
 }
 
-// readDefaults reads the text of defaults, which must have every key.
+// readDefaults reads the text of the defaults, which must have every key.
 func (l *List) readDefaults() error {
 	var document struct{ Policy map[string]any }
 	if _, err := input.DecodeTOML("defaults of policies", l.text, &document); err != nil {
@@ -97,7 +97,7 @@ func (l *List) readDefaults() error {
 	return nil
 }
 
-// within describes the sections of policies, in a section whose name ends with a dot.
+// within describes the policies' sections, nested in a section whose name ends with a dot.
 func (l *List) within(section string) (all []schema.Section) {
 	for _, name := range l.sections {
 		all = append(all, schema.Section{Name: section + name, Type: reflect.TypeOf(l.policy(name).Keys)})
@@ -105,31 +105,31 @@ func (l *List) within(section string) (all []schema.Section) {
 	return all
 }
 
-// Sections describes the sections of policies in a configuration, in the order of Spec.Sections.
+// Sections describes the policies' sections in a configuration, in the order of Spec.Sections.
 func (l *List) Sections() []schema.Section { return l.within("policy.") }
 
-// Defaults returns the section [policy] with all sections in it in TOML, with the source of each value.
+// Defaults returns the section [policy] with all nested sections in TOML, with the source of each value.
 func (l *List) Defaults() string { return l.text }
 
 // Default returns the section with all defaults.
 func (l *List) Default() Spec { return l.defaults }
 
-// New returns the section of a policy with all defaults.
+// New returns the section with a policy's name and all defaults.
 func (l *List) New(name string) Spec {
 	s := l.defaults
 	s.Name = name
 	return s
 }
 
-// Names returns the policies.
+// Names returns the names of all policies.
 func (l *List) Names() []string { return l.names(func(*Policy) bool { return true }) }
 
-// At returns those of the policies that can have keys and values at a place; 0 is a place that takes dense attention alone.
+// At returns the policies that support keys and values at a place; 0 is a place that supports only dense attention.
 func (l *List) At(place Homes) []string {
 	return l.names(func(p *Policy) bool { return p.Homes.At(place) })
 }
 
-// Own returns the first policy by which a model's own indexer chooses, "" for none: see Policy.Indexed.
+// Own returns the first policy that uses a model's own indexer, "" for none: see Policy.Indexed.
 func (l *List) Own() string {
 	for _, name := range l.names(func(p *Policy) bool { return p.Indexed }) {
 		return name
@@ -140,7 +140,7 @@ func (l *List) Own() string {
 // Drafting returns the policies that count several tokens of a step: see Policy.Drafts.
 func (l *List) Drafting() []string { return l.names(func(p *Policy) bool { return p.Drafts }) }
 
-// InOrder returns the policies that keep tokens in their order: see Policy.InOrder.
+// InOrder returns the policies that keep tokens in order: see Policy.InOrder.
 func (l *List) InOrder() []string { return l.names(func(p *Policy) bool { return p.InOrder }) }
 
 func (l *List) names(so func(p *Policy) bool) (names []string) {
@@ -152,12 +152,12 @@ func (l *List) names(so func(p *Policy) bool) (names []string) {
 	return names
 }
 
-// policy returns the policy of a name, nil for a name of none.
+// policy returns the policy of a name, or nil.
 func (l *List) policy(name string) *Policy {
 	return l.find(func(p Policy) bool { return p.Name == name })
 }
 
-// find returns the first policy that is so, nil for none.
+// find returns the first policy with a property, or nil.
 func (l *List) find(so func(p Policy) bool) *Policy {
 	if i := slices.IndexFunc(l.policies, so); i >= 0 {
 		return &l.policies[i]
@@ -165,7 +165,7 @@ func (l *List) find(so func(p Policy) bool) *Policy {
 	return nil
 }
 
-// Description says what a policy does and costs, in a few words.
+// Description describes a policy and its costs in a few words.
 type Description struct {
 	Name string `json:"name"`
 	About
@@ -174,9 +174,9 @@ type Description struct {
 	Keys   []Key  `json:"keys"` // of the section [policy.NAME]
 }
 
-// Key is a key of a policy with its default.
+// Key is a key of a policy and its default.
 type Key struct {
-	Name    string `json:"name"`    // in full: policy.quest.page
+	Name    string `json:"name"`    // full name: policy.quest.page
 	Default string `json:"default"` // in TOML
 	Source  string `json:"source"`  // of the default
 }

@@ -14,18 +14,18 @@ import (
 	"github.com/l3sim/l3sim/input/schema"
 )
 
-const profileSchema = "l3sim/profile/1" // names the form of a profile's file
+const profileSchema = "l3sim/profile/1" // identifies the format of a profile's file
 
-// Profile is the counts of a policy that depend on data, as a Recorder measured them on a
-// model and a text. It is a file in TOML: Write and Spec.ReadFiles.
+// Profile has a policy's data-dependent counts, as a Recorder measured them with a model and a text. It is stored as TOML: see Write and
+// Spec.ReadFiles.
 type Profile struct {
 	Model    ProfileModel
-	Policy   Spec // only the keys that choose tokens count
+	Policy   Spec // only the keys that affect choices count
 	Measured ProfileMeasured
 	Heads    []ProfileHead // by layer and KV head
 }
 
-// ProfileModel is the model that was measured, with the keys of a configuration's [model].
+// ProfileModel is the measured model, with the keys of a configuration's [model].
 type ProfileModel struct {
 	Name    string `toml:"name"`
 	Layers  int    `toml:"layers"`
@@ -34,25 +34,23 @@ type ProfileModel struct {
 	HeadDim int    `toml:"head_dim"`
 }
 
-// ProfileMeasured is where counts were taken.
+// ProfileMeasured describes the measured contexts.
 type ProfileMeasured struct {
 	Prompt int `toml:"prompt"` // tokens
 	Last   int `toml:"last"`   // context of the last step
-	// Contexts is the first context of each bucket, ascending: a bucket ends where the next
-	// one begins. Steps' own tokens are in their contexts.
+	// Contexts is the first context of each bucket, ascending: a bucket ends where the next one begins. A step's own token is part of its
+	// context.
 	Contexts []int `toml:"contexts"`
 }
 
-// ProfileHead is what one KV head did, by bucket. Tokens that any query head of the group
-// attends to count once.
+// ProfileHead has the counts of one KV head, by bucket. Tokens that any query head of the group attends to count once.
 type ProfileHead struct {
-	// Share is the attended tokens at home over all tokens that no window on the GPUs holds;
-	// 0 where there are none.
+	// Share is the number of attended tokens at home divided by the number of tokens outside the window on the GPUs; 0 if there are none.
 	Share []float64
-	Rows  []float64 // rows of 512 tokens that the attended tokens at home lie in, mean over steps
+	Rows  []float64 // rows of 512 tokens that contain attended tokens at home, mean over steps
 }
 
-// Bucket returns the bucket of a context: the first one for shorter contexts, the last one for longer ones.
+// Bucket returns the bucket of a context; shorter contexts are in the first one, longer ones in the last.
 func (m *ProfileMeasured) Bucket(context int) int {
 	bucket, found := slices.BinarySearch(m.Contexts, context)
 	if !found {
@@ -61,15 +59,14 @@ func (m *ProfileMeasured) Bucket(context int) int {
 	return max(0, bucket)
 }
 
-// Share returns the attended share of the tokens at home in a step of that context, its own token
-// included. It is that of the context's bucket. Contexts beyond those that were measured have the
-// share of the nearest bucket.
+// Share returns the attended share of the tokens at home in a step of the given context, including its own token: the share of the
+// context's bucket, or of the nearest bucket.
 func (p *Profile) Share(layer, kvHead, context int) float64 {
 	return p.Heads[layer*p.Model.KVHeads+kvHead].Share[p.Measured.Bucket(context)]
 }
 
-// Tokens returns how many of home tokens a KV head attends to in a step with a context: its
-// share of them, rounded. For HGCA that is what was measured, to the token, where home is.
+// Tokens returns the number of home tokens that a KV head attends to in a step: its share of them, rounded. For HGCA this equals the
+// measured number exactly, if home is as measured.
 func (p *Profile) Tokens(layer, kvHead, context, home int) int {
 	return int(math.Round(p.Share(layer, kvHead, context) * float64(home)))
 }
@@ -100,8 +97,8 @@ func newProfileModel(name string, s Shape) *ProfileModel {
 	return &ProfileModel{Name: name, Layers: s.Layers, Heads: s.QueryHeads, KVHeads: s.KVHeads, HeadDim: s.Dim}
 }
 
-// choosing returns the keys of a policy that bear on which tokens it chooses, the name among them, under their names in the
-// section [policy] of a profile, which has the keys of one policy alone.
+// choosing returns a policy's keys that affect which tokens it chooses, including its name. They are named as in the section [policy] of a
+// profile, which has only one policy's keys.
 func (l *List) choosing(policy string) (keys []schema.Key) {
 	own := l.policy(policy)
 	for _, k := range l.schema.Keys {
@@ -114,13 +111,13 @@ func (l *List) choosing(policy string) (keys []schema.Key) {
 	return keys
 }
 
-// written writes a value as configuration files do.
+// written formats a value as configuration files do.
 func written(v reflect.Value) string {
 	text, _ := schema.Literal(v.Interface())
 	return text
 }
 
-// Write writes the profile as a file that ReadFiles reads.
+// Write writes the profile in the format that ReadFiles reads.
 func (p *Profile) Write(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Counts of a policy that depend on data ('l3lab eval --profile').\nschema = %q\n\n[model]\n", profileSchema)
@@ -140,7 +137,7 @@ func (p *Profile) Write(w io.Writer) error {
 	return err
 }
 
-// number writes a number as TOML does, in full.
+// number formats a number as in TOML, with all digits.
 func number(v float64) string {
 	text := strconv.FormatFloat(v, 'f', -1, 64)
 	if !strings.Contains(text, ".") {
@@ -157,27 +154,26 @@ func list[T any](values []T, text func(T) string) string {
 	return "[" + strings.Join(texts, ", ") + "]"
 }
 
-// rowTokens is the tokens of a row of keys over all banks of a rank (16 banks of 1 KiB a chip,
-// FP16).
+// rowTokens is the number of tokens in a row of keys over all banks of a rank (16 banks of 1 KiB a chip, FP16).
 const rowTokens = 512
 
-const bucketTokens = 128 // the contexts of a bucket of a profile
+const bucketTokens = 128 // number of contexts in a bucket of a profile
 
-// Recorder makes a profile of the selections of one sequence. Buckets have 128 contexts. Those
-// of HGCA have a block, between two evictions, so that tokens at home are the same throughout one.
+// Recorder builds a profile from the selections of one sequence. Buckets have 128 contexts. For HGCA a bucket is a block between two
+// evictions, so that the tokens at home are constant within it.
 type Recorder struct {
 	profile     Profile
-	width, from int // of buckets: contexts from + i·width on are one
+	width, from int // of buckets: contexts from from + i·width on
 	heads       [][]bucketCounts
 	ranges      [][2]int
 }
 
-type bucketCounts struct{ attended, home, rows, steps int64 } // the sums of a head in a bucket
+type bucketCounts struct{ attended, home, rows, steps int64 } // a head's sums in a bucket
 
-// NewRecorder returns a recorder for a sequence with a prompt of that many tokens.
+// NewRecorder returns a recorder for a sequence with a prompt of the given tokens.
 func NewRecorder(model string, shape Shape, s *Spec, prompt int) *Recorder {
 	r := &Recorder{width: bucketTokens, from: 1, heads: make([][]bucketCounts, shape.Layers*shape.KVHeads)}
-	chosen := s.List().New(s.Name) // without keys that choose no tokens
+	chosen := s.List().New(s.Name) // only keys that affect choices
 	for _, k := range s.List().choosing(s.Name) {
 		k.Set(&chosen, k.Get(s))
 	}
@@ -188,8 +184,8 @@ func NewRecorder(model string, shape Shape, s *Spec, prompt int) *Recorder {
 	return r
 }
 
-// Step adds what a KV head attends to in a step of that context, its own token
-// included. Each head is given all its steps, in their order.
+// Step records the selection of a KV head in a step of the given context, including its own token. The steps of each head must come in
+// order.
 func (r *Recorder) Step(layer, kvHead, context int, s *Selection) {
 	m, h := &r.profile.Measured, &r.heads[layer*r.profile.Model.KVHeads+kvHead]
 	if first := max(m.Prompt+1, context-((context-r.from)%r.width+r.width)%r.width); len(m.Contexts) == 0 || first > m.Contexts[len(m.Contexts)-1] {
@@ -207,8 +203,7 @@ func (r *Recorder) Step(layer, kvHead, context int, s *Selection) {
 	b.steps++
 }
 
-// count returns the tokens that any query head attends to on a device, and the rows in which
-// they lie.
+// count returns the number of tokens that any query head attends to on a device, and the number of their rows.
 func (r *Recorder) count(s *Selection, on Device) (tokens, rows int) {
 	r.ranges = r.ranges[:0]
 	for i := range s.Parts {
@@ -217,7 +212,7 @@ func (r *Recorder) count(s *Selection, on Device) (tokens, rows int) {
 		}
 	}
 	slices.SortFunc(r.ranges, func(a, b [2]int) int { return cmp.Compare(a[0], b[0]) })
-	end, row := 0, 0 // of what was counted
+	end, row := 0, 0 // end of what was counted
 	for _, of := range r.ranges {
 		from, to := max(of[0], end), of[1]
 		if from >= to {
@@ -231,7 +226,7 @@ func (r *Recorder) count(s *Selection, on Device) (tokens, rows int) {
 	return tokens, rows
 }
 
-// Profile returns what was recorded of a sequence with at least one step.
+// Profile returns the profile of the recorded sequence, which must have at least one step.
 func (r *Recorder) Profile() *Profile {
 	p := r.profile
 	p.Heads = make([]ProfileHead, len(r.heads))

@@ -10,7 +10,7 @@ import (
 	"github.com/l3sim/l3sim/input/schema"
 )
 
-const maxProfileHeads = 1 << 16 // bounds the layers, and the heads of a layer, of a profile
+const maxProfileHeads = 1 << 16 // bounds the layers, and the heads of a layer, in a profile
 
 // profileFile is the text of a profile.
 type profileFile struct {
@@ -26,8 +26,7 @@ type profileFile struct {
 	} `toml:"head"`
 }
 
-// ParseProfile reads the text of a profile's file. What is wrong with it is an *input.Error with the line of the key, or of
-// the innermost table or array around it.
+// ParseProfile parses a profile's file. A fault is an *input.Error with the line of the key, or of the innermost enclosing table or array.
 func (l *List) ParseProfile(file, text string) (*Profile, error) {
 	var f profileFile
 	meta, err := input.DecodeTOML(file, text, &f)
@@ -78,7 +77,7 @@ func (l *List) ParseProfile(file, text string) (*Profile, error) {
 	})
 }
 
-// policyOf reads the section [policy], which has all keys that choose tokens, and no other.
+// policyOf reads the section [policy], which must have exactly the keys that affect choices.
 func (l *List) policyOf(c *input.Check, table map[string]any) Spec {
 	name, _ := table["name"].(string)
 	p, keys := l.New(name), l.choosing(name)

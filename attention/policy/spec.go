@@ -8,21 +8,22 @@ import (
 	"github.com/l3sim/l3sim/input/schema"
 )
 
-// Spec is the section [policy] of a configuration: which policy runs, and a section for each policy that has keys, [policy.quest]
-// and so on. Only the section of the policy that runs counts.
+// Spec is the section [policy] of a configuration: the name of the policy, and a section for each policy with keys, such as [policy.quest].
+// Only the section of the named policy has an effect.
 type Spec struct {
-	Name string `toml:"name"` // what attention attends to, see 'l3sim config policies'
-	// Gates is a file with a line of numbers for each layer, one for each KV head, from 0 to 1, with brackets as
-	// in JSON or without; DuoAttention's full_attention_heads.tsv is one: the heads with the lowest ones stream. "": the last heads of each layer, spread evenly over layers.
+	Name string `toml:"name"` // sparse attention policy, see 'l3sim config policies'
+	// Gates names a file with a line for each layer and a number from 0 to 1 for each KV head, with or without JSON brackets, such as
+	// DuoAttention's full_attention_heads.tsv. The heads with the lowest numbers stream. "": the last heads of each layer do, spread evenly
+	// over layers.
 	Gates   string `toml:"gates"`
 	Profile string `toml:"profile"` // file of counts that depend on data, as 'l3lab eval --profile' writes it; "": none
 
-	// Sections has the keys of each policy that has some, in the order of the list. Section returns one and Edit changes
-	// one; nobody changes them in place, since copies of a Spec share them.
+	// Sections has the keys of each policy with keys, in the order of the list. Section returns one and Edit changes one; do not change
+	// them in place, since copies of a Spec share them.
 	Sections []any
 
-	list *List // which made the section, and whose policies Name may be; nil: of no policy
-	// What Gates and Profile hold, nil before ReadFiles and where they name none.
+	list *List // the list that made the section and that Name refers to; nil: a list without policies
+	// Contents of Gates and Profile, nil before ReadFiles and if they name no file.
 	gates   *file[*gates]
 	profile *file[*Profile]
 }
@@ -38,28 +39,28 @@ func (s *Spec) List() *List {
 	return s.list
 }
 
-// policy returns the policy that runs, nil for a name of none.
+// policy returns the named policy, or nil.
 func (s *Spec) policy() *Policy { return s.List().policy(s.Name) }
 
-// Dense says that the policy that runs is dense attention: see Policy.Dense.
+// Dense reports whether the policy is dense attention: see Policy.Dense.
 func (s *Spec) Dense() bool {
 	p := s.policy()
 	return p != nil && p.Dense
 }
 
-// Indexed says that the policy that runs needs a model with an indexer: see Policy.Indexed.
+// Indexed reports whether the policy needs a model with an indexer: see Policy.Indexed.
 func (s *Spec) Indexed() bool {
 	p := s.policy()
 	return p != nil && p.Indexed
 }
 
-// Drafts says that the policy that runs counts the tokens that a step verifies: see Policy.Drafts.
+// Drafts reports whether the policy counts the tokens that a step verifies: see Policy.Drafts.
 func (s *Spec) Drafts() bool {
 	p := s.policy()
 	return p != nil && p.Drafts
 }
 
-// Section returns the keys of the policy whose keys are of type T.
+// Section returns a policy's keys, which have type T.
 func Section[T input.Checked](s *Spec) (keys T) {
 	for i := range s.List().sections {
 		if own, ok := s.section(i).(T); ok {
@@ -69,7 +70,7 @@ func Section[T input.Checked](s *Spec) (keys T) {
 	return keys
 }
 
-// Edit changes the keys of the policy whose keys are of type T, in this Spec alone.
+// Edit changes a policy's keys, which have type T, in this Spec only.
 func Edit[T input.Checked](s *Spec, change func(keys *T)) {
 	all := make([]any, len(s.List().sections))
 	for i := range all {
@@ -82,7 +83,7 @@ func Edit[T input.Checked](s *Spec, change func(keys *T)) {
 	s.Sections = all
 }
 
-// keys returns those of the policy that runs, nil where it has none.
+// keys returns the keys of the named policy, nil if it has none.
 func (s *Spec) keys() input.Checked {
 	if i := slices.Index(s.List().sections, s.Name); i >= 0 {
 		return s.section(i)
@@ -92,7 +93,7 @@ func (s *Spec) keys() input.Checked {
 
 func (s *Spec) section(i int) input.Checked { return s.of(s.List()).Sections[i].(input.Checked) }
 
-// of returns the section with keys of all policies of a list: a Spec that the list has not made has its defaults.
+// of returns the section with keys of all policies of a list; if the list has not made the Spec, the keys have their defaults.
 func (s *Spec) of(l *List) *Spec {
 	if len(s.Sections) == len(l.sections) {
 		return s
@@ -102,7 +103,7 @@ func (s *Spec) of(l *List) *Spec {
 	return &own
 }
 
-// Pages returns the keys of the policy's choice of pages, nil for a policy that chooses none. They are a copy.
+// Pages returns a copy of the keys by which the policy chooses pages, nil for a policy that chooses none.
 func (s *Spec) Pages() *PagesSpec {
 	if k, ok := s.keys().(choosesPages); ok {
 		return k.PageKeys()
@@ -110,7 +111,7 @@ func (s *Spec) Pages() *PagesSpec {
 	return nil
 }
 
-// Heads returns the keys of a policy some of whose heads stream, nil for other policies. They are a copy.
+// Heads returns a copy of the keys of a policy with streaming heads, nil for other policies.
 func (s *Spec) Heads() *HeadsSpec {
 	if k, ok := s.keys().(splitsHeads); ok {
 		return k.HeadKeys()
@@ -118,7 +119,7 @@ func (s *Spec) Heads() *HeadsSpec {
 	return nil
 }
 
-// GPUWindow returns the key of the window that the GPUs hold, and its tokens. It is policy.name and 0 for a policy without one.
+// GPUWindow returns the key of the window that the GPUs hold, and its tokens; policy.name and 0 for a policy without one.
 func (s *Spec) GPUWindow() (key string, tokens int) {
 	if k, ok := s.keys().(hasWindow); ok {
 		return "policy." + s.Name + ".window", k.GPUTokens()
@@ -142,19 +143,19 @@ func (s *Spec) Check(c *input.Check) {
 	}
 }
 
-// CheckAt has the rules of what must fit together where a system has keys and values.
+// CheckAt has the rules that depend on where a system has keys and values.
 func (s *Spec) CheckAt(at Place, c *input.Check) {
 	if p := s.policy(); p != nil && p.CheckAt != nil {
 		c.In("policy."+s.Name, rules(func(c *input.Check) { p.CheckAt(s.keys(), at, c) }))
 	}
 }
 
-// rules is input.Checked by its one method.
+// rules implements input.Checked with a function.
 type rules func(c *input.Check)
 
 func (r rules) Check(c *input.Check) { r(c) }
 
-// use returns the policy that runs for a model that its files fit.
+// use returns the policy for a model that its files match.
 func (s *Spec) use(shape Shape) *Use {
 	u := &Use{Keys: s.keys(), Shape: shape}
 	if s.profile != nil {
@@ -166,7 +167,7 @@ func (s *Spec) use(shape Shape) *Use {
 	return u
 }
 
-// Costs returns the cost side of a valid section for a model that its files fit (Fits), nil for a name of no policy.
+// Costs returns the costs of a valid section for a model that its files match (Fits), nil for an unknown policy.
 func (s *Spec) Costs(shape Shape) Costs {
 	p := s.policy()
 	if p == nil {
@@ -175,8 +176,7 @@ func (s *Spec) Costs(shape Shape) Costs {
 	return p.Costs(s.use(shape))
 }
 
-// NewValues returns the value side of a section's policy for a model. What of the section does not fit the model is an
-// *input.Error.
+// NewValues returns the choices of a section's policy for a model. A mismatch of section and model is an *input.Error.
 func NewValues(s *Spec, shape Shape) (Values, error) {
 	p := s.policy()
 	if p == nil {

@@ -2,12 +2,12 @@ package policy
 
 import "fmt"
 
-// probes are the decoding requests that Verify asks about.
+// probes are the decoding requests that Verify uses.
 var probes = []Request{{Prompt: 1, Context: 2}, {Prompt: 16, Context: 17}, {Prompt: 16, Context: 40}, {Prompt: 700, Context: 701},
 	{Prompt: 700, Context: 1000}, {Prompt: 5000, Context: 5001}, {Prompt: 5000, Context: 7000}, {Prompt: 20_000, Context: 20_100}}
 
-// Verify returns an error where costs break what the types of this package promise of them, for requests of some lengths: a
-// mistake of who wrote the policy. It is meant for policies that a program adds; tests hold those that ship to more.
+// Verify returns an error if costs break the promises of this package's types, for requests of some lengths, which is a mistake of the
+// policy's author. It is meant for policies that a program adds; tests check shipped ones more strictly.
 func Verify(name string, costs Costs, s Shape) error {
 	layers := 0
 	for run, n := range costs.Runs() {
@@ -39,8 +39,8 @@ func Verify(name string, costs Costs, s Shape) error {
 	return nil
 }
 
-// verifyStep checks a step of decoding requests: each KV head is in a class of one device or of both, and attends to
-// tokens of its context, each once.
+// verifyStep checks a step of decoding requests: each KV head is in a class of one device or of both, and attends to tokens of its context,
+// each at most once.
 func verifyStep(x *Step, requests []Request, heads int) error {
 	var on [2]int // heads by device
 	tokens := make([]int64, len(requests))
@@ -78,7 +78,7 @@ func verifyStep(x *Step, requests []Request, heads int) error {
 	return nil
 }
 
-// verifyPrompt checks a chunk: each KV head attends for each of its tokens, once at least.
+// verifyPrompt checks a chunk: each KV head attends for each of its tokens, at least once.
 func verifyPrompt(p *Prompt, chunk, finished, heads int) error {
 	tokens := heads * p.Chosen.Tokens
 	for i, x := range p.Pieces {

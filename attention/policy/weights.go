@@ -9,10 +9,9 @@ import (
 	"github.com/l3sim/l3sim/units/portable"
 )
 
-// PromptWeights computes causal attention weights of the queries [from, n) of a prompt of n
-// tokens: query i over keys 0 to i. q has [n, dim] for each query head of the group, k is
-// [n, dim]. It calls see with a query's token and the weights of one of its heads, which
-// hold until the next call.
+// PromptWeights computes causal attention weights of the queries [from, n) of a prompt of n tokens: query i over keys 0 to i. q has [n,
+// dim] for each query head of the group, k is [n, dim]. It calls see with a query's token and the weights of one of its heads, which are
+// valid until the next call.
 func PromptWeights(q [][]float32, k []float32, dim, from int, see func(token int, weights []float32)) {
 	n := len(k) / dim
 	weights := make([]float32, n)
@@ -33,8 +32,8 @@ func Products(out, rows, x []float32) {
 	blas32.Gemv(blas.NoTrans, 1, a, blas32.Vector{N: len(x), Inc: 1, Data: x}, 0, blas32.Vector{N: len(out), Inc: 1, Data: out})
 }
 
-// Softmax turns products into weights, softmax of scale times them, and returns the logarithm of the sum of
-// exponentials (natural).
+// Softmax converts products into weights, the softmax of scale times the products, and returns the natural logarithm of the sum of
+// exponentials.
 func Softmax[T float32 | float64](x []T, scale float64) (lse float64) {
 	top := x[0]
 	for _, s := range x {
@@ -52,8 +51,8 @@ func Softmax[T float32 | float64](x []T, scale float64) (lse float64) {
 	return float64(scale*float64(top)) + portable.Log(sum)
 }
 
-// AppendTop appends the indices of the k highest scores, ascending; of equal scores the lower
-// index wins. scratch has at least len(scores) elements.
+// AppendTop appends the indices of the k highest scores, ascending; ties go to the lower index. scratch needs at least len(scores)
+// elements.
 func AppendTop[T float32 | float64](to []int32, scores []T, k int, scratch []T) []int32 {
 	if k <= 0 {
 		return to
@@ -73,8 +72,7 @@ func AppendTop[T float32 | float64](to []int32, scores []T, k int, scratch []T) 
 	return to
 }
 
-// highest returns the k-th highest of x, 1 ≤ k ≤ len(x), and reorders x: Hoare's
-// quickselect, with equal elements set aside.
+// highest returns the k-th highest of x, 1 ≤ k ≤ len(x), and reorders x by Hoare's quickselect, with equal elements set aside.
 func highest[T float32 | float64](x []T, k int) T {
 	for {
 		pivot := middle(x[0], x[len(x)/2], x[len(x)-1])
@@ -107,7 +105,7 @@ func middle[T float32 | float64](a, b, c T) T {
 	return max(min(a, b), min(max(a, b), c))
 }
 
-// AppendRanges appends the ranges of ascending tokens.
+// AppendRanges appends the ranges formed by ascending tokens.
 func AppendRanges(ranges [][2]int, tokens []int32) [][2]int {
 	for i := 0; i < len(tokens); {
 		first := i
