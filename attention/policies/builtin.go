@@ -5,12 +5,12 @@ import (
 	"sync"
 )
 
-// builtin are the policies of this package, in the order in which they are listed.
+// builtin are the policies of this package, in the order of lists.
 var builtin = []policy.Policy{dense, window, streaming, h2o, quest, lserve, duo, hgca, csattention, dsa}
 
 // Builtin returns the list of the policies of this package.
 var Builtin = sync.OnceValue(func() *policy.List {
-	l, _ := (&policy.List{}).With(builtin...) // TestBuiltin has it without an error
+	l, _ := (&policy.List{}).With(builtin...) // cannot fail, see TestBuiltin
 	return l
 })
 

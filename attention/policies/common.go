@@ -5,8 +5,8 @@ import (
 	"github.com/l3sim/l3sim/llm"
 )
 
-// common is what policies have in common: all layers are alike, prompts attend to
-// everything, and all keys and values stay at home.
+// common has the behaviour that most policies share: all layers are alike, prompts attend to everything, and all keys and values stay at
+// home.
 type common struct {
 	shape   policy.Shape
 	runs    []int
@@ -14,16 +14,16 @@ type common struct {
 	prompt  policy.Prompt
 	held    []policy.Held
 	filling []policy.Held // nil: as held
-	numbers []int         // scratch of the slices of a step, one number a request
-	chunks  [8]int        // scratch of the slices of a prompt: tokens before and tokens of each
+	numbers []int         // scratch memory for the slices of a step, one number a request
+	chunks  [8]int        // scratch memory for the slices of a prompt: tokens before and tokens of each
 }
 
-// newCommon returns the costs of a policy whose layers are all equal and that keeps every token at home.
+// newCommon returns the costs of a policy whose layers are all alike and that keeps every token at home.
 func newCommon(s policy.Shape) common {
 	return common{shape: s, runs: []int{s.Layers}, held: []policy.Held{allTokens(&s)}}
 }
 
-// allTokens is keys and values of all heads and tokens at home.
+// allTokens returns the memory of keys and values of all heads and tokens at home.
 func allTokens(s *policy.Shape) policy.Held {
 	return policy.Held{Device: policy.Home, Heads: s.KVHeads, Bytes: s.Token() + s.ValueCopy}
 }
@@ -45,7 +45,7 @@ func (c *common) begin(chunk, finished int) {
 	c.send(c.shape.KVHeads, finished, finished+chunk)
 }
 
-// send adds to a chunk that heads have more tokens at home in all, of which have are there already.
+// send adds data to send home to a chunk: heads have have tokens at home, and more follow.
 func (c *common) send(heads, have, more int) {
 	n := 2 * len(c.prompt.Leave)
 	c.chunks[n], c.chunks[n+1] = have, more-have
@@ -64,10 +64,10 @@ func (c *common) KV(tokens int) int64 {
 	return int64(tokens) * int64(c.shape.KVHeads) * c.shape.Token()
 }
 
-// Vectors returns the bytes of q, k and v of one token, and of its output.
+// Vectors returns the bytes of one token's q, k, v and output.
 func (c *common) Vectors() policy.Vectors { return c.shape.Vectors() }
 
-// reset begins a step with room for each numbers of every request, and keeps its memory.
+// reset begins a step with room for each numbers of every request, and reuses its memory.
 func (c *common) reset(requests, each int) {
 	s := &c.step
 	s.Attend, s.Choose, s.Passes, s.Leave = s.Attend[:0], s.Choose[:0], s.Passes[:0], s.Leave[:0]
@@ -78,7 +78,7 @@ func (c *common) reset(requests, each int) {
 	c.numbers = c.numbers[:0]
 }
 
-// take returns a number for each request, as the scratch of the step has room.
+// take returns a number for each request, from the step's scratch memory.
 func (c *common) take(requests int) []int {
 	from := len(c.numbers)
 	c.numbers = c.numbers[:from+requests]
@@ -103,12 +103,12 @@ func (c *common) promptPass(kernels int, bytes, flops int64) {
 	c.prompt.Passes = append(c.prompt.Passes, policy.Pass{Device: policy.GPU, Kernels: kernels, Bytes: bytes, FLOPs: flops})
 }
 
-type wholePrompt struct{} // what states share whose prompts attend to everything
+type wholePrompt struct{} // embedded by states whose prompts attend to everything
 
 // PromptMask returns 0, 0: no mask.
 func (wholePrompt) PromptMask() (sink, window int) { return 0, 0 }
 
-// masked is what states share whose selection depends on the number of tokens alone.
+// masked is embedded by states whose selection depends only on the number of tokens.
 type masked struct {
 	wholePrompt
 	tokens, dim int
@@ -120,4 +120,4 @@ func (m *masked) Append(_, _ []float32) { m.tokens++ }
 
 func (m *masked) Observe([][]float32) {}
 
-const nothing = "nothing" // what moves where it is nothing
+const nothing = "nothing" // text for policies that move nothing

@@ -8,7 +8,7 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// csattention is attention to tokens that a search in tables of the query's nearest centroids finds, and the newest.
+// csattention is attention to the newest tokens, and to tokens found by a search in tables of the query's nearest centroids.
 var csattention = policy.Policy{
 	Name: "csattention", Lossy: true, Source: "CSAttention, 2025",
 	About: policy.About{Attends: "the tokens that tables of the query's nearest centroids find, and the newest", Stores: "keys and values of all tokens, tables of about three times as much",
@@ -59,13 +59,13 @@ type CSAttentionSpec struct {
 	SelectGroup  string  `toml:"select_group"`  // what searches: the "mean" of a KV head's queries, or each query head for itself ("per-head")
 	Weight       string  `toml:"weight"`        // of a subspace's scores: "one" or the query's "norm" in it
 	Search       string  `toml:"search"`        // with the step's query ("causal") or with that of the step before ("lagged")
-	Period       int     `toml:"period"`        // steps that share a search; tokens, where a step verifies several
+	Period       int     `toml:"period"`        // steps that share a search; tokens, if a step verifies several
 	Mode         string  `toml:"mode"`          // where tables, keys and values are: "gpu" or "host"
 
-	// TokenOverlap is the share of the tokens that the search of one token of a step finds which that of another one finds for sure, where a step
-	// verifies several (serving.verified_tokens): 1 where all find alike, 0 where they have no more in common than by chance.
+	// TokenOverlap is used if a step verifies several tokens (serving.verified_tokens). It is the share of the tokens found by one token's
+	// search that another's is certain to find: 1 if all find the same, 0 if results agree only by chance.
 	TokenOverlap float64 `toml:"token_overlap"`
-	// ListOverlap is the same share of the tables' lists in which they look: 1 where their queries have the same nearest centroids.
+	// ListOverlap is the same share for the lists of the tables that are searched: 1 if the queries have the same nearest centroids.
 	ListOverlap float64 `toml:"list_overlap"`
 }
 
@@ -90,24 +90,22 @@ func (s CSAttentionSpec) Check(c *input.Check) {
 	}
 }
 
-// csaEntryBytes is what an entry of CSAttention's tables takes: a token's index (int32) and a
-// score (FP16).
+// csaEntryBytes is the size of an entry in CSAttention's tables: a token's index (int32) and a score (FP16).
 const csaEntryBytes = 6
 
-const csaElementBytes = 2 // what an element of a centroid takes: FP16
+const csaElementBytes = 2 // size of a centroid's element: FP16
 
-// CSATables is the sizes of CSAttention's tables of one KV head and of what a search in
-// them does. The lists keep their length after the prompt: later tokens displace others.
+// CSATables has the sizes of CSAttention's tables for one KV head, and of a search in them. The lists keep their length after the prompt:
+// later tokens replace others.
 type CSATables struct {
 	Subspaces, Centroids int // centroids of a subspace
-	Entries              int // of a list: there is one for each centroid
-	Selected             int // tokens that a search finds, at most
-	Recent               int // last tokens, which are attended over in any case
+	Entries              int // entries of a list; there is one list for each centroid
+	Selected             int // maximum number of tokens that a search finds
+	Recent               int // newest tokens, which are always attended to
 }
 
-// Tables returns the sizes after a prompt of prompt tokens, with group query heads a KV head. There are no more
-// centroids than queries in the prompt; a list has an entry at least, a search finds a token at least, and the step's own token is
-// recent.
+// Tables returns the sizes after a prompt of the given tokens, with group query heads for each KV head. There are at most as many centroids
+// as queries in the prompt. A list has at least one entry, a search finds at least one token, and the step's own token is always recent.
 func (s *CSAttentionSpec) Tables(prompt, group int) CSATables {
 	return CSATables{
 		Subspaces: s.Subspaces, Centroids: min(s.Centroids, prompt*group),
@@ -117,32 +115,33 @@ func (s *CSAttentionSpec) Tables(prompt, group int) CSATables {
 	}
 }
 
-// attended returns the most tokens that a query head attends to in a step whose last token has that context, the one after ahead others, where it
-// has so many searches. It is exact for one where a list has Selected + Recent entries: a search then never runs out of tokens.
+// attended returns the largest number of tokens that a query head attends to in a step with the given number of searches. The context is
+// that of the step's last token, which follows ahead others. It is exact for one search if a list has Selected + Recent entries: a search
+// then never runs out of tokens.
 func (t CSATables) attended(context, ahead, searches int, overlap float64) int {
 	return min(context, t.found(context, ahead, searches, overlap)+t.Recent+ahead)
 }
 
-// found returns how many tokens one or more of several searches find, of those before the recent ones of the step's first token.
+// found returns the number of tokens before the recent ones of the step's first token that at least one of several searches finds.
 func (t CSATables) found(context, ahead, searches int, overlap float64) int {
 	return unionOf(t.Selected, max(0, context-ahead-t.Recent), searches, overlap)
 }
 
-// bytes returns what the tables and the centroids of a KV head take, for heads of dim elements.
+// bytes returns the bytes of a KV head's tables and centroids, for heads of dim elements.
 func (t CSATables) bytes(dim int) int64 {
 	lists := int64(t.Subspaces) * int64(t.Centroids)
 	return lists*int64(t.Entries)*csaEntryBytes + t.centroidBytes(dim)
 }
 
-// centroidBytes returns what the centroids of a KV head take.
+// centroidBytes returns the bytes of a KV head's centroids.
 func (t CSATables) centroidBytes(dim int) int64 {
 	return csaElementBytes * int64(t.Centroids) * int64(dim)
 }
 
-// Gathered returns the entries that a search reads and adds up by token.
+// Gathered returns the number of entries that a search reads and adds up by token.
 func (t CSATables) Gathered() int64 { return int64(t.Subspaces) * int64(t.Entries) }
 
-// read returns the entries of the lists in which one or more of several searches look, each in one of a subspace.
+// read returns the number of entries in the lists that at least one of several searches reads, one list for each search and subspace.
 func (t CSATables) read(searches int, overlap float64) int64 {
 	if searches == 0 {
 		return 0
@@ -150,29 +149,27 @@ func (t CSATables) read(searches int, overlap float64) int64 {
 	return int64(unionOf(t.Subspaces, t.Subspaces*t.Centroids, searches, overlap)) * int64(t.Entries)
 }
 
-// centroidFLOPs returns the operations of finding a query's nearest centroids; trying a new
-// key against all lists takes as many, and Subspaces · Centroids comparisons.
+// centroidFLOPs returns the operations to find a query's nearest centroids. Comparing a new key with all lists takes as many, plus
+// Subspaces · Centroids comparisons.
 func (t CSATables) centroidFLOPs(dim int) int64 { return 2 * int64(t.Centroids) * int64(dim) }
 
-// buildFLOPs returns the operations of clustering the queries of a prompt, in that many
-// iterations, and of scoring its keys against all centroids. The selection of the lists'
-// entries comes on top: Subspaces · Centroids times over prompt scores.
+// buildFLOPs returns the operations to cluster a prompt's queries in the given iterations, and to score its keys against all centroids. It
+// excludes the selection of the lists' entries: Subspaces · Centroids selections over prompt scores.
 func (t CSATables) buildFLOPs(dim, iterations, prompt, group int) int64 {
 	return t.centroidFLOPs(dim) * int64(prompt) * (int64(iterations)*int64(group) + 1)
 }
 
-// csaCost is the cost of CSAttention. A search finds a query's nearest centroid of each
-// subspace, adds up the entries of their lists by token, and takes the best tokens. Each new key is
-// tried against all lists. In mode "gpu" the GPUs do all of it, in mode "host" the host's CPUs
-// search, and the keys and values that they find go up to the GPUs, which attend. Of steps that verify drafts, which the paper does not have,
-// csaStep says what their tokens share.
+// csaCost is the cost of CSAttention. A search finds a query's nearest centroid in each subspace, adds up the entries of their lists by
+// token, and takes the best tokens. Each new key is compared with all lists. In mode "gpu" the GPUs do all of this. In mode "host" the
+// host's CPUs search, and the found keys and values are sent to the GPUs, which attend. The paper does not have steps that verify drafts;
+// csaStep defines them.
 type csaCost struct {
 	common
 	CSAttentionSpec
 	host bool
 }
 
-// ofPrompt returns h of a share of the prompt's tokens, or of the least where that is 0: a Held with a share of 0 is all of them.
+// ofPrompt returns h with a share of the prompt's tokens, or with least if the share is 0, since a share of 0 in Held means all.
 func ofPrompt(h policy.Held, share float64, least int) policy.Held {
 	if h.OfPrompt, h.Share = true, min(1, share); share == 0 {
 		h.Most = least
@@ -180,8 +177,8 @@ func ofPrompt(h policy.Held, share float64, least int) policy.Held {
 	return h
 }
 
-// newCSACost lists what CSAttention keeps in memory: keys and values, tables and centroids, and with a lagged
-// search what the next step attends over.
+// newCSACost lists CSAttention's memory: keys and values, tables and centroids, and, with a lagged search, the tokens that the next step
+// attends to.
 func newCSACost(u *policy.Use) policy.Costs {
 	s, shape := u.Keys.(CSAttentionSpec), u.Shape
 	c := &csaCost{common: newCommon(shape), CSAttentionSpec: s, host: s.Mode == "host"}
@@ -189,7 +186,7 @@ func newCSACost(u *policy.Use) policy.Costs {
 	c.held = append(c.held,
 		ofPrompt(policy.Held{Device: policy.Home, Heads: shape.KVHeads, Bytes: lists * csaEntryBytes, Index: true}, s.TableShare, 1),
 		policy.Held{Device: policy.Home, Heads: shape.KVHeads, Bytes: csaElementBytes * int64(s.Centroids) * int64(shape.Dim), Index: true, OfPrompt: true, Most: 1})
-	if c.host && s.Search == "lagged" { // what the next step attends over
+	if c.host && s.Search == "lagged" { // tokens that the next step attends to
 		lists := float64(c.lists()) * unionTimes(1+shape.Ahead(), s.TokenOverlap)
 		c.held = append(c.held,
 			ofPrompt(policy.Held{Device: policy.GPU, Heads: shape.KVHeads, Bytes: shape.Token()}, s.SelectShare*lists, int(math.Ceil(lists))),
@@ -198,10 +195,10 @@ func newCSACost(u *policy.Use) policy.Costs {
 	return c
 }
 
-// tables returns the sizes of the tables of a KV head after a prompt of that many tokens.
+// tables returns the sizes of a KV head's tables after a prompt of the given tokens.
 func (c *csaCost) tables(prompt int) CSATables { return c.Tables(prompt, c.shape.Group()) }
 
-// lists returns how many searches, each with a list of its own, a KV head has.
+// lists returns the number of searches of a KV head, each with its own list.
 func (c *csaCost) lists() int {
 	if c.SelectGroup == "mean" {
 		return 1
@@ -209,19 +206,19 @@ func (c *csaCost) lists() int {
 	return c.shape.Group()
 }
 
-// csaWork is what a step's searches and updates take, of all requests and of one head where nothing else is said.
+// csaWork is the work of a step's searches and updates, over all requests and, unless noted, for one head.
 type csaWork struct {
-	read     int64 // entries of lists, each once
-	gathered int64 // entries that are added to sums
+	read     int64 // entries of lists, each read once
+	gathered int64 // entries added to sums
 	scores   int64 // sums by token
-	searches int64 // products of a query with the centroids, in operations
-	tried    int64 // products of new keys with them
-	updates  int64 // bytes of centroids, and of the least entry of each list
-	keep     int   // tokens that a search finds
-	most     int   // searches of a request
+	searches int64 // operations for products of queries with centroids
+	tried    int64 // operations for products of new keys with centroids
+	updates  int64 // bytes of centroids, and of the lowest entry of each list
+	keep     int   // tokens found by a search
+	most     int   // largest number of searches of a request
 }
 
-// add adds a request, and returns the sums from which each of its searches takes the best.
+// add adds a request. It returns the number of sums from which each of its searches takes the best.
 func (w *csaWork) add(c *csaCost, r *policy.Request, t *CSATables, made int) (ranked int) {
 	w.tried += t.centroidFLOPs(c.shape.Dim) * int64(1+r.Accepted)
 	w.updates += t.centroidBytes(c.shape.Dim) + csaEntryBytes*int64(t.Subspaces)*int64(t.Centroids)
@@ -237,8 +234,7 @@ func (w *csaWork) add(c *csaCost, r *policy.Request, t *CSATables, made int) (ra
 	return r.Context
 }
 
-// Decode returns one class, in which each KV head or query head has tokens of its own, the searches and the
-// updates of the lists.
+// Decode returns one class, in which each KV head or query head has its own tokens, with the searches and the updates of the lists.
 func (c *csaCost) Decode(requests []policy.Request, _ int) *policy.Step {
 	c.reset(len(requests), 3)
 	tokens, ranked, found := c.take(len(requests)), c.take(len(requests)), c.take(len(requests))
@@ -249,7 +245,7 @@ func (c *csaCost) Decode(requests []policy.Request, _ int) *policy.Step {
 		r := &requests[i]
 		t, s := c.tables(r.Prompt), c.together(r)
 		tokens[i], ranked[i] = t.attended(r.Context, ahead, s.lists, c.TokenOverlap), w.add(c, r, &t, s.made)
-		// Searches of one KV head may find tokens that differ, but for the last ones.
+		// Searches of one KV head may find different tokens, except the last ones.
 		found[i] = min(r.Context, c.lists()*t.found(r.Context, ahead, s.fetched, c.TokenOverlap)+t.Recent+ahead)
 		up += c.KV(found[i])
 	}
@@ -259,9 +255,8 @@ func (c *csaCost) Decode(requests []policy.Request, _ int) *policy.Step {
 	if c.host {
 		class.Device = policy.GPU
 		c.attend(class)
-		// Sums by token stay in a core's caches: a search reads entries from memory, adds each to a
-		// sum, clears the sums and goes through them twice for the best. What it finds is copied
-		// to where links read it.
+		// Sums by token stay in a core's caches. A search reads entries from memory and adds each to a sum, clears the sums and scans them
+		// twice for the best. What it finds is copied to memory that links can read.
 		c.step.Passes = append(c.step.Passes, policy.Pass{Device: policy.Home, Kernels: 1, FLOPs: flops,
 			Bytes:    updates + csaEntryBytes*w.read*heads + 2*up,
 			Elements: (w.gathered + 3*w.scores) * heads})
@@ -271,7 +266,7 @@ func (c *csaCost) Decode(requests []policy.Request, _ int) *policy.Step {
 	c.attend(class)
 	c.pass(1, updates, flops)
 	if w.most > 0 {
-		// Sums by token are cleared; each entry is read, and added to one of each search that looks there.
+		// Sums by token are cleared; each entry is read, and added to one sum of each search that uses its list.
 		c.pass(2, (scoreBytes*w.scores+csaEntryBytes*w.read+2*scoreBytes*w.gathered)*heads, 0)
 		choice := policy.Choice{Heads: c.shape.KVHeads, Ranked: ranked, Keep: w.keep, PerQueryHead: perHead}
 		if ahead > 0 {
@@ -282,8 +277,8 @@ func (c *csaCost) Decode(requests []policy.Request, _ int) *policy.Step {
 	return &c.step
 }
 
-// Prompt returns causal attention, and at the prompt's end the tables: clusters of its queries,
-// scores of its keys by centroid, and the best of each centroid.
+// Prompt returns causal attention and, at the prompt's end, the construction of the tables: clusters of its queries, scores of its keys for
+// each centroid, and the best keys of each centroid.
 func (c *csaCost) Prompt(_, chunk, finished int, last bool) *policy.Prompt {
 	c.begin(chunk, finished)
 	if n := finished + chunk; last {
@@ -297,7 +292,7 @@ func (c *csaCost) Prompt(_, chunk, finished int, last bool) *policy.Prompt {
 	return &c.prompt
 }
 
-// Vectors returns the bytes of q, k and v; in mode "host" no results come up.
+// Vectors returns the bytes of q, k and v; in mode "host" no outputs are sent up.
 func (c *csaCost) Vectors() policy.Vectors {
 	v := c.shape.Vectors()
 	if c.host {

@@ -6,11 +6,10 @@ import (
 	"math/rand/v2"
 )
 
-// sphericalKMeans clusters vectors of dim elements by their directions and writes the unit vectors
-// that it finds to centroids, at most as many as fit: it finds nothing where all vectors are 0, and
-// no more than there are directions. x has the vectors scaled to length 1, or the vector 0. Seeds
-// are those of k-means++ (Arthur and Vassilvitskii, 2007); after them come rounds of Lloyd's
-// algorithm, in which a centroid without vectors stays. It returns how many it found.
+// sphericalKMeans clusters vectors of dim elements by direction, and writes the unit vectors of the clusters to centroids, at most as many
+// as fit. It finds none if all vectors are 0, and no more than there are directions. x has the vectors scaled to length 1, or zero vectors.
+// Seeds are chosen by k-means++ (Arthur and Vassilvitskii, 2007), followed by rounds of Lloyd's algorithm, in which a centroid without
+// vectors stays unchanged. It returns the number of centroids.
 func sphericalKMeans(centroids, x []float32, dim, rounds int, random *rand.Rand) int {
 	n := seeds(centroids, x, dim, random)
 	if n == 0 {
@@ -42,13 +41,13 @@ func sphericalKMeans(centroids, x []float32, dim, rounds int, random *rand.Rand)
 	return n
 }
 
-// seeds chooses vectors as the first centroids: each next one at random, in proportion to
-// the square of its distance to the nearest so far.
+// seeds chooses vectors as the first centroids: each next one randomly, with probability proportional to the square of its distance to the
+// nearest one so far.
 func seeds(centroids, x []float32, dim int, random *rand.Rand) int {
 	distance := make([]float64, len(x)/dim)
 	for i := range distance {
 		if norm(x[i*dim:(i+1)*dim]) > 0 {
-			distance[i] = 4 // more than that of any two directions
+			distance[i] = 4 // at least the squared distance of any two directions
 		}
 	}
 	n := 0
@@ -74,7 +73,7 @@ func seeds(centroids, x []float32, dim int, random *rand.Rand) int {
 	return n
 }
 
-// draw returns an index at random, in proportion to the weights; -1 where all are 0.
+// draw returns a random index, with probability proportional to the weights; -1 if all are 0.
 func draw(weights []float64, random *rand.Rand) int {
 	var sum float64
 	for _, w := range weights {
@@ -92,7 +91,7 @@ func draw(weights []float64, random *rand.Rand) int {
 	return chosen
 }
 
-// unit sets out to a vector scaled to length 1. The vector 0 leaves it as it is.
+// unit sets out to v scaled to length 1. For the zero vector it leaves out unchanged.
 func unit[T float32 | float64](out []float32, v []T) {
 	if length := norm(v); length > 0 {
 		for i, x := range v {

@@ -7,42 +7,41 @@ import (
 	"github.com/l3sim/l3sim/attention/policy"
 )
 
-// csaState is the values of CSAttention in one KV head. The prompt's queries of all query heads
-// of the group are clustered together; the mean of the group's queries searches, or each query head for itself. A key is tried
-// against the lists after the step that it belongs to, as published.
+// csaState is the values of CSAttention for one KV head. The prompt's queries of all the group's query heads are clustered together. Either
+// the mean of the group's queries searches, or each query head by itself. A key is compared with the lists after its step, as published.
 type csaState struct {
 	wholePrompt
 	spec      *CSAttentionSpec
 	dim, part int // elements of a head, and of a subspace
 	random    *rand.Rand
 	sizes     CSATables
-	tokens    int // so far
+	tokens    int // number so far
 	steps     int
 	centroids []float32     // [subspaces, sizes.Centroids, part]
-	found     []int         // centroids of each subspace: fewer where queries are alike
+	found     []int         // number of centroids of each subspace; smaller if queries are alike
 	table     csaTable      // list of centroid c of subspace b: b·sizes.Centroids + c
-	newest    []float32     // key that the lists have not seen; empty where they have seen all
+	newest    []float32     // key not yet compared with the lists; empty if there is none
 	heads     []csaHead     // one for all query heads of the group, or one for each
-	mean      []float32     // of the step's queries, where one search is for all
-	parts     []policy.Part // selected tokens by search, and recent ones
+	mean      []float32     // mean of the step's queries, if one search serves all
+	parts     []policy.Part // selected tokens by search, followed by recent ones
 	recent    [1][2]int     // the last part's range
-	products  []float32     // with the centroids of a subspace
+	products  []float32     // products with the centroids of a subspace
 
-	// What a search needs, as long as the longest sequence:
-	estimate   []float32 // of a token's product with the query
+	// Scratch memory of a search, as long as the longest sequence:
+	estimate   []float32 // estimated products of tokens with the query
 	listed     []bool    // tokens that are in a list
 	candidates []int32   // these tokens
-	scores     []float32 // their estimates
+	scores     []float32 // estimates of the candidates
 	other      []float32
 }
 
-// csaHead is what is known of a search: of a query head, or of all of the group.
+// csaHead is the state of a search: for a query head, or for all of the group.
 type csaHead struct {
-	index    []uint16  // of the query head; nil for all
-	query    []float32 // of the step before
-	selected []int32   // found by the last search, ascending
-	lists    []int32   // in which it looked, ascending
-	before   int       // it looked for tokens before this one
+	index    []uint16  // number of the query head; nil for all
+	query    []float32 // query of the previous step
+	selected []int32   // tokens found by the last search, ascending
+	lists    []int32   // lists that it used, ascending
+	before   int       // end of the tokens that it searched
 	ranges   [][2]int
 }
 
@@ -125,7 +124,7 @@ func (s *csaState) subspace(b int) []float32 {
 	return s.centroids[b*n : (b+1)*n]
 }
 
-// Append tries the key of the step before against all lists, and keeps the step's own.
+// Append compares the previous step's key with all lists, and keeps the step's own key.
 func (s *csaState) Append(k, _ []float32) {
 	if len(s.newest) > 0 {
 		for b, n := range s.found {
@@ -140,8 +139,8 @@ func (s *csaState) Append(k, _ []float32) {
 	s.tokens++
 }
 
-// Select searches where a search is due, with the step's queries or those of the step
-// before. It returns what each search found last, and the recent tokens.
+// Select searches if a search is due, with the step's queries or those of the previous step. It returns the tokens that each search found
+// last, and the recent tokens.
 func (s *csaState) Select(q [][]float32) policy.Selection {
 	from := max(0, s.tokens-s.sizes.Recent)
 	s.recent[0] = [2]int{from, s.tokens}
@@ -203,7 +202,7 @@ func (s *csaState) search(h *csaHead, end int) {
 	}
 }
 
-// Searched returns what the last search of a query head found, of the tokens before one, and the lists in which it looked, of as many.
+// Searched returns the tokens that a query head's last search found among those before before, and the lists that it used, of of lists.
 func (s *csaState) Searched(head int) (tokens []int32, before int, lists []int32, of int) {
 	h := &s.heads[head%len(s.heads)]
 	return h.selected, h.before, h.lists, s.sizes.Subspaces * s.sizes.Centroids
@@ -224,9 +223,8 @@ func (s *csaState) nearest(b int, query []float32) int {
 
 func (s *csaState) Observe(_ [][]float32) {}
 
-// csaTable is the lists of CSAttention of one KV head: for each centroid the tokens whose keys
-// have the highest products with it, which are held in FP16. Of equal products the earlier
-// token's counts as higher. A list is a heap with its lowest entry first.
+// csaTable is the lists of CSAttention for one KV head. For each centroid, a list has the tokens whose keys have the highest products with
+// it, stored in FP16; ties go to the earlier token. A list is a heap with its lowest entry first.
 type csaTable struct {
 	entries int // of a list
 	tokens  []int32
@@ -242,8 +240,8 @@ func (t *csaTable) list(n int) (tokens []int32, values []float32) {
 	return t.tokens[n*t.entries : (n+1)*t.entries], t.values[n*t.entries : (n+1)*t.entries]
 }
 
-// build fills a list from the products of a centroid with the keys of all tokens so far, at
-// least as many as a list has entries. It rounds products; scratch is as long.
+// build fills a list from the products of a centroid with the keys of all tokens so far, which must be at least as many as a list's
+// entries. It rounds products; scratch must be as long.
 func (t *csaTable) build(n int, products, scratch []float32) {
 	for i, p := range products {
 		products[i] = attention.RoundHalf(p)
@@ -257,8 +255,7 @@ func (t *csaTable) build(n int, products, scratch []float32) {
 	}
 }
 
-// insert tries a token that is later than all others: it replaces the lowest entry if its
-// product is higher.
+// insert adds a token that is later than all others: it replaces the lowest entry if its product is higher.
 func (t *csaTable) insert(n int, token int32, product float32) {
 	tokens, values := t.list(n)
 	if product = attention.RoundHalf(product); product > values[0] {
@@ -267,7 +264,7 @@ func (t *csaTable) insert(n int, token int32, product float32) {
 	}
 }
 
-// settle moves an entry of a heap down to where no entry below it is lower.
+// settle moves an entry down a heap until no entry below it is lower.
 func settle(tokens []int32, values []float32, i int) {
 	lower := func(a, b int) bool { return values[a] < values[b] || values[a] == values[b] && tokens[a] > tokens[b] }
 	for {

@@ -7,7 +7,7 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// dense is attention of every head to everything that the model's layer attends to: to the window in layers that have one.
+// dense is attention of every head to all tokens of the model's layer, or to the window in layers that have one.
 var dense = policy.Policy{
 	Name: "dense", Others: []string{"full", "none", "vanilla"}, Source: "Vaswani et al., 2017",
 	About: policy.About{Attends: "everything", Stores: "keys and values of all tokens", Moves: "queries, new keys and values, results, where these are not on the GPUs"},
@@ -29,13 +29,13 @@ var dense = policy.Policy{
 
 type denseCost struct{ common } // the cost of dense attention
 
-// DenseCosts returns the costs of dense attention for a model. Costs of other policies may embed them, and change what
-// Decode, Prompt and Memory return.
+// DenseCosts returns the costs of dense attention for a model. Other policies' costs may embed them and change the results of Decode,
+// Prompt and Memory.
 func DenseCosts(s policy.Shape) policy.Costs {
 	if s.Window > 0 {
 		return windowedCosts(s)
 	}
-	if s.IndexTopK > 0 { // whose indexer keeps its keys, and chooses nothing
+	if s.IndexTopK > 0 { // the indexer's keys are stored, but it chooses nothing
 		s.IndexTopK = math.MaxInt
 		return newIndexedCost(s)
 	}
@@ -44,7 +44,7 @@ func DenseCosts(s policy.Shape) policy.Costs {
 	return d
 }
 
-// windowedCosts returns the costs of a model some of whose layers have a window, of which they keep no more tokens than a step reads at most.
+// windowedCosts returns the costs of a model in which some layers have a window. These keep only as many tokens as a step reads at most.
 func windowedCosts(s policy.Shape) policy.Costs {
 	local := s.InWindows()
 	c := newHeadsCost(s, policy.StreamSpec{Window: s.Window}, func(layer int) (k layerHeads) {
@@ -57,10 +57,10 @@ func windowedCosts(s policy.Shape) policy.Costs {
 	return c
 }
 
-// Decode returns one class, of all heads at home over all contexts.
+// Decode returns one class: all heads at home, over all contexts.
 func (d *denseCost) Decode(requests []policy.Request, _ int) *policy.Step {
 	d.reset(len(requests), 1)
-	d.step.Attend = d.step.Attend[:1] // the same class in every step; to write all of it takes as long as the rest
+	d.step.Attend = d.step.Attend[:1] // the class is the same in every step; writing all of it would double the time
 	c := &d.step.Attend[0]
 	c.Heads, c.Tokens = d.shape.KVHeads, d.contexts(requests)
 	return &d.step

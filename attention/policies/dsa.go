@@ -17,10 +17,10 @@ var dsa = policy.Policy{
 	Values: indexedValues,
 }
 
-// indexedCost is the cost of layers that an indexer chooses for, of layers that share its choice, and of others.
+// indexedCost is the cost of layers with an indexer, of layers that share its choice, and of others.
 type indexedCost struct {
 	common
-	kinds []byte // of each run
+	kinds []byte // by run
 }
 
 func newIndexedCost(s policy.Shape) *indexedCost {
@@ -39,8 +39,8 @@ func newIndexedCost(s policy.Shape) *indexedCost {
 // Alike returns the first run of the same kind.
 func (c *indexedCost) Alike(run int) int { return slices.Index(c.kinds, c.kinds[run]) }
 
-// Decode returns one class of all heads, over what is chosen of contexts that have more tokens than that. Each token of a step chooses, and
-// their union is read once; where the first one attends to its whole context, that is everything.
+// Decode returns one class of all heads, over the chosen tokens of contexts that exceed the number of choices. Each token of a step
+// chooses, and their union is read once. If the first one attends to its whole context, the union is everything.
 func (c *indexedCost) Decode(requests []policy.Request, run int) *policy.Step {
 	c.reset(len(requests), 1)
 	class := policy.Class{Device: policy.Home, Heads: c.shape.KVHeads, Tokens: c.contexts(requests)}
@@ -63,7 +63,7 @@ func (c *indexedCost) Decode(requests []policy.Request, run int) *policy.Step {
 	return &c.step
 }
 
-// Prompt returns causal attention of a chunk that ends within what is chosen, or attention of each token to its own choice.
+// Prompt returns causal attention if the chunk ends within the number of choices, otherwise attention of each token to its own choice.
 func (c *indexedCost) Prompt(run, chunk, finished int, _ bool) *policy.Prompt {
 	c.begin(chunk, finished)
 	if kind := c.kinds[run]; kind != llm.Global {
@@ -77,7 +77,7 @@ func (c *indexedCost) Prompt(run, chunk, finished int, _ bool) *policy.Prompt {
 	return &c.prompt
 }
 
-// Memory returns keys and values of all tokens, and the keys of an indexer, which every GPU of a replica has.
+// Memory returns keys and values of all tokens, and the indexer's keys, which every GPU of a replica holds.
 func (c *indexedCost) Memory(run int) (decoding, filling []policy.Held) {
 	c.held = append(c.held[:0], allTokens(&c.shape))
 	if c.kinds[run] == llm.Indexed {

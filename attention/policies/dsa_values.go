@@ -6,7 +6,7 @@ import (
 	"github.com/l3sim/l3sim/llm"
 )
 
-// indexedValues returns the choice of an indexer in layers that have one, for all KV heads alike, the same choice in layers that share it, and
+// indexedValues returns, for all KV heads alike, the indexer's choice in layers that have one, the same choice in layers that share it, and
 // everything in others.
 func indexedValues(u *policy.Use) (policy.Values, error) {
 	s := &u.Shape
@@ -25,13 +25,13 @@ func indexedValues(u *policy.Use) (policy.Values, error) {
 	}), nil
 }
 
-// followingState is the values of a layer that shares the choice of an indexer.
+// followingState is the values of a layer that shares an indexer's choice.
 type followingState struct {
 	wholePrompt
 	parts []policy.Part
 }
 
-// Follow keeps the ranges of a choice in memory of its own.
+// Follow copies the ranges of a choice.
 func (f *followingState) Follow(choice policy.Selection) {
 	for len(f.parts) < len(choice.Parts) {
 		f.parts = append(f.parts, policy.Part{})
@@ -52,13 +52,13 @@ func (f *followingState) Append(_, _ []float32) {}
 
 func (f *followingState) Observe([][]float32) {}
 
-// Select returns the choice that it was given.
+// Select returns the last choice passed to Follow.
 func (f *followingState) Select([][]float32) policy.Selection {
 	return policy.Selection{Parts: f.parts}
 }
 
 // indexedState is the values of an indexer in one layer. The score of a token is the sum over heads of weight · max(0, query · key), in
-// float64. A token attends to those with the highest scores up to its own; of equal scores the lower token's counts as higher.
+// float64. A token attends to those with the highest scores among the tokens up to itself; ties go to the lower token.
 type indexedState struct {
 	wholePrompt
 	llm.Indexer
@@ -67,7 +67,7 @@ type indexedState struct {
 	newest        policy.Index
 	scores, other []float64 // by token
 	chosen        []int32
-	selected      bool // ranges are of the newest token
+	selected      bool // ranges belong to the newest token
 	ranges        [][2]int
 	part          [1]policy.Part
 }
@@ -80,7 +80,7 @@ func newIndexedState(x llm.Indexer, limit int) *indexedState {
 	}
 }
 
-// Index keeps what the indexer makes of the next token.
+// Index stores the indexer's output for the next token.
 func (s *indexedState) Index(x *policy.Index) {
 	s.keys = append(s.keys, x.Key...)
 	copy(s.newest.Queries, x.Queries)
@@ -95,7 +95,7 @@ func (s *indexedState) Append(_, _ []float32) {}
 
 func (s *indexedState) Observe([][]float32) {}
 
-// Select returns the best tokens.
+// Select returns the tokens with the best scores.
 func (s *indexedState) Select([][]float32) policy.Selection {
 	if !s.selected {
 		s.selected = true
@@ -110,7 +110,7 @@ func (s *indexedState) Select([][]float32) policy.Selection {
 	return policy.Selection{Parts: s.part[:]}
 }
 
-// Scores returns the scores of all tokens so far for the newest, valid until the next Index.
+// Scores returns the scores of all tokens so far, for the newest token, valid until the next Index.
 func (s *indexedState) Scores() []float64 {
 	scores, dim := s.scores[:s.tokens], s.IndexDim
 	for t := range scores {

@@ -5,7 +5,7 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// h2o is attention to the newest tokens and those that collected the most attention.
+// h2o is attention to the newest tokens and to those with the most accumulated attention.
 var h2o = policy.Policy{
 	Name: "h2o", Others: []string{"heavy-hitter", "heavy-hitters"}, Lossy: true, Source: "H2O (Zhang et al., NeurIPS 2023)",
 	About: policy.About{Attends: "the newest tokens and those that collected the most attention; the others are dropped for good",
@@ -24,8 +24,8 @@ recent = 0.1 # H2O's released code
 
 // H2OSpec is the keys of H2O.
 type H2OSpec struct {
-	Heavy  float64 `toml:"heavy"`  // share of the prompt's tokens that are kept for their weight
-	Recent float64 `toml:"recent"` // share of the prompt's tokens that are kept as the newest
+	Heavy  float64 `toml:"heavy"`  // share of the prompt's tokens kept for their weight
+	Recent float64 `toml:"recent"` // share of the prompt's tokens kept as the newest
 }
 
 // Check has the rules of the section [policy.h2o].
@@ -37,12 +37,11 @@ func (s H2OSpec) Check(c *input.Check) {
 	}
 }
 
-// h2oBudget is what a KV head keeps under H2O (Zhang et al., "H2O: Heavy-Hitter Oracle",
-// 2023, arXiv:2306.14048): the last tokens, and of the others those that have collected the
-// most attention. What it drops is gone for good. Budgets are shares of the prompt, as in
-// the released code.
+// h2oBudget is the number of tokens that a KV head keeps under H2O (Zhang et al., "H2O: Heavy-Hitter Oracle", 2023, arXiv:2306.14048): the
+// newest tokens and, of the others, those with the most accumulated attention. Dropped tokens are lost. Budgets are shares of the prompt,
+// as in the released code.
 type h2oBudget struct {
-	Heavy, Recent int // tokens that are kept between steps, where there are as many
+	Heavy, Recent int // maximum numbers of tokens kept between steps
 }
 
 // budget returns the budgets after a prompt, in tokens.
@@ -50,27 +49,26 @@ func (s H2OSpec) budget(prompt int) h2oBudget {
 	return h2oBudget{Heavy: int(s.Heavy * float64(prompt)), Recent: int(s.Recent * float64(prompt))}
 }
 
-// Kept returns how many tokens a KV head keeps after a context, which is the prompt or longer.
+// Kept returns the number of tokens that a KV head keeps after a context, which includes the prompt.
 func (h h2oBudget) Kept(context int) int { return min(context, h.Heavy+h.Recent) }
 
-// Attended returns how many tokens a KV head attends to in a step of that context, its own
-// token included: those that were kept and its own.
+// Attended returns the number of tokens that a KV head attends to in a step of the given context, including its own token: the kept ones
+// plus its own.
 func (h h2oBudget) Attended(context int) int { return h.Kept(context-1) + 1 }
 
-// h2oState is the values of H2O in one KV head. The weights of a group's query heads add up:
-// they share keys.
+// h2oState is the values of H2O for one KV head. The weights of a group's query heads are added, since they share keys.
 type h2oState struct {
-	wholePrompt // what collects attention must be computed
+	wholePrompt // all weights of the prompt are needed
 	spec        H2OSpec
 	dim         int
 	budget      h2oBudget
-	tokens      int       // so far
-	kept        []int32   // tokens, ascending, with the step's own from Append to Observe
-	collected   []float64 // attention that each of them has collected
+	tokens      int       // number so far
+	kept        []int32   // kept tokens, ascending; from Append to Observe including the step's own
+	collected   []float64 // accumulated attention of each kept token
 	part        [1]policy.Part
 }
 
-// Prompt adds up the attention that each token collects from the prompt's queries.
+// Prompt accumulates the attention that each token receives from the prompt's queries.
 func (s *h2oState) Prompt(q [][]float32, k, _ []float32) {
 	s.tokens = len(k) / s.dim
 	s.budget = s.spec.budget(s.tokens)
@@ -93,7 +91,7 @@ func (s *h2oState) Prompt(q [][]float32, k, _ []float32) {
 	s.part[0].Ranges = make([][2]int, 0, most)
 }
 
-// Append keeps the step's token for now.
+// Append keeps the step's token until Observe.
 func (s *h2oState) Append(_, _ []float32) {
 	s.kept, s.collected = append(s.kept, int32(s.tokens)), append(s.collected, 0)
 	s.tokens++
@@ -104,8 +102,8 @@ func (s *h2oState) Select(_ [][]float32) policy.Selection {
 	return policy.Selection{Parts: s.part[:]}
 }
 
-// Observe adds what the tokens have collected. Where one is too many it drops that with the
-// least. The last Recent tokens stay; of equal ones the newest goes.
+// Observe accumulates the weights. If one token too many is kept, it drops the one with the least attention, other than the last Recent
+// tokens; of equal ones the newest.
 func (s *h2oState) Observe(weights [][]float32) {
 	for _, head := range weights {
 		for i, w := range head {
@@ -125,26 +123,25 @@ func (s *h2oState) Observe(weights [][]float32) {
 	s.collected = append(s.collected[:least], s.collected[least+1:]...)
 }
 
-const scoreBytes = 4 // of a score or a weight that is kept or returned: single precision
+const scoreBytes = 4 // size of a stored or returned score or weight: single precision
 
-// h2oCost is the cost of H2O: the kernel returns its weights, which are added up by token, and
-// the token with the least is dropped in each step. The prompt's sums take a second pass over
-// its scores, which the kernel of a prompt does not keep.
+// h2oCost is the cost of H2O: the kernel returns its weights, which are added up by token, and each step drops the token with the least.
+// For the prompt's sums its scores are computed a second time, since a prompt's kernel does not store them.
 type h2oCost struct {
 	common
 	spec H2OSpec
 }
 
-// newH2OCost lists what H2O keeps: a share of the prompt's tokens, and for each the sum of its weights.
+// newH2OCost lists H2O's memory: a share of the prompt's tokens, and the sum of weights of each.
 func newH2OCost(u *policy.Use) policy.Costs {
 	s, shape := u.Keys.(H2OSpec), u.Shape
 	c := &h2oCost{newCommon(shape), s}
-	// One more than is kept between steps: the step's own token.
+	// One more than between steps: the step's own token.
 	share := policy.Held{Device: policy.Home, Heads: shape.KVHeads, Bytes: shape.Token(), OfPrompt: true, Skip: -1, Share: s.Heavy + s.Recent}
 	sums := share
 	sums.Bytes, sums.Index = scoreBytes*int64(shape.Group()), true
 	c.held = []policy.Held{share, sums}
-	if ahead := shape.Ahead(); ahead > 0 { // drafts beside them
+	if ahead := shape.Ahead(); ahead > 0 { // and drafts
 		for i := range c.held {
 			c.held = append(c.held, policy.Held{Device: policy.Home, Heads: shape.KVHeads, Bytes: c.held[i].Bytes, Index: c.held[i].Index, Most: ahead})
 		}
@@ -158,20 +155,20 @@ func (c *h2oCost) Decode(requests []policy.Request, _ int) *policy.Step {
 	c.reset(len(requests), 1)
 	tokens, sum, ahead := c.take(len(requests)), 0, c.shape.Ahead()
 	for i, r := range requests {
-		tokens[i] = c.spec.budget(r.Prompt).Attended(r.Context-ahead) + ahead // all have what was kept before the first one
+		tokens[i] = c.spec.budget(r.Prompt).Attended(r.Context-ahead) + ahead // all tokens attend to what was kept before the first one
 		sum += tokens[i]
 	}
 	c.attend(policy.Class{Device: policy.Home, Heads: c.shape.KVHeads, Tokens: tokens, Weights: true})
-	// Weights of all tokens in, sums in and out; then the least of the sums.
+	// Weights of all tokens are read, sums read and written; then the smallest sum is found.
 	c.step.Passes = append(c.step.Passes, policy.Pass{Device: policy.Home, Kernels: 2, Bytes: int64(4+ahead) * scoreBytes * int64(sum) * int64(c.shape.QueryHeads)})
 	return &c.step
 }
 
-// Prompt returns causal attention and a second pass over the scores. At the prompt's end it adds
-// the choice and the copies of the kept tokens. Only these go home, with their sums.
+// Prompt returns causal attention and a second pass over the scores. At the prompt's end it adds the choice and the copies of the kept
+// tokens. Only these are sent home, with their sums.
 func (c *h2oCost) Prompt(_, chunk, finished int, last bool) *policy.Prompt {
 	c.begin(chunk, finished)
-	// The scores of all heads are half of attention's arithmetic: that of half of the heads.
+	// Scores of all heads are half of attention's arithmetic, the same as attention of half the heads.
 	c.prompt.Pieces = append(c.prompt.Pieces, policy.Piece{Heads: (c.shape.KVHeads + 1) / 2, Count: 1, Tokens: chunk, Behind: finished})
 	c.prompt.Leave = c.prompt.Leave[:0]
 	if last {
@@ -185,5 +182,5 @@ func (c *h2oCost) Prompt(_, chunk, finished int, last bool) *policy.Prompt {
 	return &c.prompt
 }
 
-// radixPasses is how often a selection by digits of 8 bits reads a row: four digits, and to gather.
+// radixPasses is the number of reads of a row in a selection by 8-bit digits: four digits, and the gathering.
 const radixPasses = 5

@@ -6,28 +6,28 @@ import (
 	"github.com/l3sim/l3sim/attention/policy"
 )
 
-// layerHeads is what the KV heads of a layer attend to.
+// layerHeads describes what the KV heads of a layer attend to.
 type layerHeads struct {
-	streams int  // so many attend to a sink and a window
-	paged   bool // the others attend to pages that they choose, else to everything
+	streams int  // number of heads that attend to a sink and a window
+	paged   bool // the others attend to chosen pages; else to everything
 }
 
-// headsCost is the cost of policies whose heads attend to a sink and a window, to pages that they choose, or to everything.
-// What has left a window is dropped: memory is a ring, whose order does not matter to a softmax.
+// headsCost is the cost of policies whose heads attend to a sink and a window, to chosen pages, or to everything. Tokens outside a window
+// are dropped: its memory is a ring, since the order of keys does not matter to softmax.
 type headsCost struct {
 	common
-	kinds           []layerHeads  // of each run
-	decode, prefill Streaming     // of heads that stream, which may differ
-	on              policy.Device // where these attend
-	stays           bool          // nothing of these is sent home: that is the GPUs
-	chunked         bool          // their window is a chunk of the context, as the model's layers have it
-	byLayer         bool          // all heads of a layer stream or none, as the model's layers have it, and have a shape of their own
-	local           policy.Shape  // of heads that stream
-	pages           paged         // of heads that choose pages
+	kinds           []layerHeads  // by run
+	decode, prefill Streaming     // of streaming heads; the two may differ
+	on              policy.Device // device of streaming heads
+	stays           bool          // their data is not sent home, since they stay on the GPUs
+	chunked         bool          // their window is a chunk of the context, as in the model's layers
+	byLayer         bool          // all heads of a layer stream or none, as in the model's layers, and have their own shape
+	local           policy.Shape  // of streaming heads
+	pages           paged         // for heads that choose pages
 }
 
-// newHeadsCost returns the costs of layers that kind describes. Successive layers that are alike are one run. Each token that a step
-// verifies has a window of its own, a token later than that of the one before: all of them together read window + Verified − 1 tokens.
+// newHeadsCost returns the costs of layers as described by kind. Successive equal layers form one run. Each token that a step verifies has
+// its own window, one token later than the previous one's: together they read window + Verified − 1 tokens.
 func newHeadsCost(shape policy.Shape, stream policy.StreamSpec, kind func(layer int) layerHeads) *headsCost {
 	c := &headsCost{common: newCommon(shape), decode: Streaming{stream.Sink, stream.Window + shape.Ahead()}, prefill: prefillWindow(&stream), local: shape}
 	c.runs = c.runs[:0]
@@ -41,7 +41,7 @@ func newHeadsCost(shape policy.Shape, stream policy.StreamSpec, kind func(layer 
 	return c
 }
 
-// newSplitCost returns the costs of a policy some of whose heads stream; the others choose pages or attend to everything.
+// newSplitCost returns the costs of a policy in which some heads stream, and the others choose pages or attend to everything.
 func newSplitCost(u *policy.Use, own *policy.HeadsSpec, paged bool) *headsCost {
 	heads := u.Streaming()
 	c := newHeadsCost(u.Shape, own.StreamSpec, func(layer int) layerHeads {
@@ -62,7 +62,7 @@ func newSplitCost(u *policy.Use, own *policy.HeadsSpec, paged bool) *headsCost {
 // Alike returns the first run of the same kind.
 func (c *headsCost) Alike(run int) int { return slices.Index(c.kinds, c.kinds[run]) }
 
-// others returns how many heads of a layer do not stream.
+// others returns the number of a layer's heads that do not stream.
 func (c *headsCost) others(k *layerHeads) int {
 	if c.byLayer && k.streams > 0 {
 		return 0
@@ -89,7 +89,7 @@ func (c *headsCost) Decode(requests []policy.Request, run int) *policy.Step {
 	return &c.step
 }
 
-// streamed returns the tokens of heads that stream which a step reads at a context.
+// streamed returns the number of tokens that streaming heads read in a step at a context.
 func (c *headsCost) streamed(context int) int {
 	if c.chunked {
 		return c.shape.WindowTokens(context, 1+c.shape.Ahead())
@@ -97,8 +97,8 @@ func (c *headsCost) streamed(context int) int {
 	return c.decode.Tokens(context)
 }
 
-// Prompt returns causal attention of the other heads, and that of streaming heads under their mask. What
-// these hold goes home at the prompt's end, the others' keys and values with each chunk.
+// Prompt returns causal attention of the other heads, and that of streaming heads under their mask. Streaming heads' tokens are sent home
+// at the prompt's end, the others' keys and values with each chunk.
 func (c *headsCost) Prompt(run, chunk, finished int, last bool) *policy.Prompt {
 	k := c.kinds[run]
 	c.prompt.Windowed = c.byLayer && k.streams > 0
@@ -123,7 +123,7 @@ func (c *headsCost) Prompt(run, chunk, finished int, last bool) *policy.Prompt {
 	return &c.prompt
 }
 
-// Memory returns keys and values of either, and bounds.
+// Memory returns keys and values of both kinds of heads, and bounds.
 func (c *headsCost) Memory(run int) (decoding, filling []policy.Held) {
 	k, kv := c.kinds[run], allTokens(&c.shape)
 	c.held, c.filling = c.held[:0], c.filling[:0]
@@ -133,7 +133,7 @@ func (c *headsCost) Memory(run int) (decoding, filling []policy.Held) {
 			c.held, c.filling = c.pages.bounds(c.held, &c.shape, kv.Heads), c.pages.bounds(c.filling, &c.shape, kv.Heads)
 		}
 	}
-	if k.streams > 0 { // on the GPUs all of an unfinished prompt is there
+	if k.streams > 0 { // the GPUs hold all of an unfinished prompt
 		ring := policy.Held{Device: c.on, Heads: k.streams, Bytes: c.local.Token(), Most: c.decode.Sink + c.decode.Window}
 		c.held = append(c.held, ring)
 		ring.Most = c.prefill.Sink + c.prefill.Window

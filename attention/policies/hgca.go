@@ -5,7 +5,7 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// hgca is attention to a window on the GPUs, and at home to older tokens that are salient.
+// hgca is attention to a window on the GPUs, and at home to older, salient tokens.
 var hgca = policy.Policy{
 	Name: "hgca", Lossy: true, Source: "HGCA (Deng et al., 2025)",
 	About: policy.About{Attends: "a window on the GPUs, and elsewhere older tokens whose average weight is high; merged by log-sum-exp",
@@ -32,14 +32,14 @@ share = 0.1            # our choice; HGCA, section 3.2: below 1% to 30%
 
 // HGCASpec is the keys of HGCA.
 type HGCASpec struct {
-	Window        int     `toml:"window"`         // newest tokens that the GPUs hold and attend to, the step's own among them
-	Beta          float64 `toml:"beta"`           // a token stays in attention where its average weight exceeds beta times the mean
-	Alpha         float64 `toml:"alpha"`          // of the moving average of weights: what the newest step counts
-	Block         int     `toml:"block"`          // tokens that leave the window at once
+	Window        int     `toml:"window"`         // newest tokens that the GPUs hold and attend to, including the step's own
+	Beta          float64 `toml:"beta"`           // a token stays in attention if its average weight exceeds beta times the mean
+	Alpha         float64 `toml:"alpha"`          // weight of the newest step in the moving average of weights
+	Block         int     `toml:"block"`          // tokens that leave the window together
 	PromptQueries int     `toml:"prompt_queries"` // last queries of the prompt from which average weights start
-	PinSinks      int     `toml:"pin_sinks"`      // first tokens that stay in attention whatever their weight
-	KeepAll       bool    `toml:"keep_all"`       // all keys and values stay beside the copies of the salient ones
-	Share         float64 `toml:"share"`          // share of the tokens beyond the window that is salient, where no profile says it
+	PinSinks      int     `toml:"pin_sinks"`      // first tokens that stay in attention regardless of their weight
+	KeepAll       bool    `toml:"keep_all"`       // keep all keys and values in addition to the copies of the salient ones
+	Share         float64 `toml:"share"`          // salient share of the tokens beyond the window, without a profile
 }
 
 // Check has the rules of the section [policy.hgca].
@@ -56,20 +56,18 @@ func (s HGCASpec) Check(c *input.Check) {
 // GPUTokens returns the window.
 func (s HGCASpec) GPUTokens() int { return s.Window }
 
-// Blocks returns those between two evictions: tokens at home are the same throughout one.
+// Blocks returns the intervals between evictions, in which the tokens at home do not change.
 func (s HGCASpec) Blocks() (width, from int) { return s.Block, s.Window%s.Block + 1 }
 
-// hgcaWindow is the window of HGCA (hybrid GPU-CPU attention): the last tokens, which the
-// GPUs hold and attend over densely. Tokens leave it in whole blocks, oldest first. The
-// paper's Algorithm 2 prints the size of an eviction with the sign of (l_max − l_cur),
-// which would be negative from the second token on; this is the law with the sign turned.
+// hgcaWindow is the window of HGCA (hybrid GPU-CPU attention): the newest tokens, which the GPUs hold and attend to densely. Tokens leave
+// it in whole blocks, oldest first. The paper's Algorithm 2 gives the size of an eviction with the sign of (l_max − l_cur), which would be
+// negative from the second token on; this is the rule with the sign reversed.
 type hgcaWindow struct {
 	Size, Block int // tokens; Block is 1 to Size
 }
 
-// Evicted returns how many tokens have left the window by the time of that context:
-// at the end of the prompt or after the step. It does not depend on where the prompt
-// ended. Size−Block to Size−1 tokens stay, or all of a shorter context.
+// Evicted returns the number of tokens that have left the window at the given context, at the end of the prompt or after a step. It does
+// not depend on where the prompt ended. Size−Block to Size−1 tokens stay, or all of a shorter context.
 func (w hgcaWindow) Evicted(context int) int {
 	if context < w.Size {
 		return 0
@@ -77,23 +75,21 @@ func (w hgcaWindow) Evicted(context int) int {
 	return (context-w.Size)/w.Block*w.Block + w.Block
 }
 
-// Held returns how many tokens the window holds in a step of that context, its
-// own token included: at most Size.
+// Held returns the number of tokens that the window holds in a step of the given context, including its own token: at most Size.
 func (w hgcaWindow) Held(context int) int { return context - w.Evicted(context-1) }
 
-// hgcaState is the values of HGCA in one KV head. A token's salience is its attention weight times
-// the number of tokens that share the weight, 1 in the mean; the paper compares the weight
-// with β over that number. Salience is averaged over the query heads of the group, which
-// share the tokens that stay.
+// hgcaState is the values of HGCA for one KV head. A token's salience is its attention weight times the number of tokens that share the
+// weight, which is 1 on average; the paper compares the weight with β divided by that number. Salience is averaged over the group's query
+// heads, which share the tokens that stay.
 type hgcaState struct {
 	wholePrompt
 	window               hgcaWindow
 	beta, alpha          float32
 	queries, pinned, dim int
-	tokens, first        int            // so far; the oldest of the window
+	tokens, first        int            // number so far; oldest token of the window
 	average              []float32      // salience of the window's tokens, by token modulo Size
-	salient              []int32        // tokens that have left the window and stay, ascending
-	parts                [2]policy.Part // salient, window
+	salient              []int32        // tokens outside the window that stay, ascending
+	parts                [2]policy.Part // salient tokens, window
 	windowRange          [1][2]int
 }
 
@@ -108,7 +104,7 @@ func newHGCAState(s *HGCASpec, shape policy.Shape, limit int) *hgcaState {
 	return h
 }
 
-// Prompt sets the average salience of each token to that of the last queries that see it.
+// Prompt sets each token's average salience to the average over the last queries that see it.
 func (s *hgcaState) Prompt(q [][]float32, k, _ []float32) {
 	s.tokens = len(k) / s.dim
 	average, from := make([]float64, s.tokens), max(0, s.tokens-s.queries)
@@ -133,7 +129,7 @@ func (s *hgcaState) evict(average func(token int) float32) {
 		return
 	}
 	for ; s.first < end; s.first++ {
-		// Without rounding every weight is more than 0.
+		// In exact arithmetic every weight is more than 0.
 		if s.first < s.pinned || s.beta == 0 || average(s.first) > s.beta {
 			s.salient = append(s.salient, int32(s.first))
 		}
@@ -141,7 +137,7 @@ func (s *hgcaState) evict(average func(token int) float32) {
 	s.parts[0].Ranges = policy.AppendRanges(s.parts[0].Ranges[:0], s.salient)
 }
 
-// Append lets blocks leave after the step before, and adds the step's token to the window.
+// Append evicts blocks after the previous step, and adds the step's token to the window.
 func (s *hgcaState) Append(_, _ []float32) {
 	s.evict(func(token int) float32 { return s.average[token%s.window.Size] })
 	s.tokens++
@@ -157,8 +153,7 @@ func (s *hgcaState) Select(_ [][]float32) policy.Selection {
 	return policy.Selection{Parts: s.parts[:]}
 }
 
-// Observe moves the averages on by the weights of the window, where the step's own token
-// begins with its first salience.
+// Observe updates the averages with the weights of the window; the step's own token starts with its first salience.
 func (s *hgcaState) Observe(weights [][]float32) {
 	held := s.tokens - s.first
 	scale := float32(held) / float32(len(weights))
@@ -176,7 +171,7 @@ func (s *hgcaState) Observe(weights [][]float32) {
 	}
 }
 
-// newHGCACost returns the costs of HGCA, whose home has copies of the salient tokens, and all of the rest with keep_all.
+// newHGCACost returns the costs of HGCA, whose home has copies of the salient tokens and, with keep_all, all other tokens.
 func newHGCACost(u *policy.Use) policy.Costs {
 	s := u.Keys.(HGCASpec)
 	c := &hybridCost{common: newCommon(u.Shape), hgcaWindow: hgcaWindow{s.Window, s.Block}, share: s.Share, profile: u.Profile, salient: true, queries: s.PromptQueries, all: s.KeepAll}

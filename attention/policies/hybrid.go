@@ -5,23 +5,23 @@ import (
 	"slices"
 )
 
-// hybridCost is the cost of policies with a window on the GPUs and the rest at a home elsewhere.
-// At home they attend to all of it (window) or to its salient tokens (HGCA). Partial outputs are merged on
-// the GPUs. Tokens leave the window in blocks. All tokens of a step that verifies several attend to what has left the window before it, and to all
-// that is on the GPUs: what is salient is known when a token leaves, not by query. After the step what it accepts moves the window on.
+// hybridCost is the cost of policies with a window on the GPUs and the rest at a home elsewhere. At home, heads attend to all of the rest
+// (window) or to its salient tokens (HGCA). The GPUs merge partial outputs. Tokens leave the window in blocks. If a step verifies several
+// tokens, all of them attend to the tokens that had left the window before the step, and to all tokens on the GPUs, since salience is
+// determined when a token leaves and not by query. After the step, the accepted tokens advance the window.
 type hybridCost struct {
 	common
 	hgcaWindow
 	sink    int
-	queries int             // of a prompt from which salience starts
-	share   float64         // of what has left the window that is attended to, without a profile
+	queries int             // queries of a prompt from which salience starts
+	share   float64         // share of the evicted tokens that is attended to, without a profile
 	profile *policy.Profile // nil: none
-	means   []float64       // with a profile: shares of the heads of a layer, by layer and bucket of contexts
-	salient bool            // HGCA: home attends to a share alone, and weights are averaged
-	all     bool            // keys and values of all that has left the window are at home
+	means   []float64       // with a profile: mean shares of a layer's heads, by layer and bucket of contexts
+	salient bool            // HGCA: home attends only to a share, and weights are averaged
+	all     bool            // keys and values of all evicted tokens are at home
 }
 
-// rest is all that is at home: tokens beyond the sink and what of the window stays at least.
+// rest returns the memory at home: all tokens except the sink and the minimum window.
 func (c *hybridCost) rest() policy.Held {
 	h := policy.Held{Device: policy.Home, Heads: c.shape.KVHeads, Bytes: c.shape.Token(), Skip: c.sink}
 	if c.Size > 0 {
@@ -30,7 +30,7 @@ func (c *hybridCost) rest() policy.Held {
 	return h
 }
 
-// near adds what the GPUs hold: sink and window, and the averages of what is salient there.
+// near adds the memory on the GPUs: sink and window, and the averages of salience.
 func (c *hybridCost) near(held []policy.Held) []policy.Held {
 	most := c.sink + c.Size
 	if most > 0 {
@@ -43,8 +43,7 @@ func (c *hybridCost) near(held []policy.Held) []policy.Held {
 	return held
 }
 
-// away returns how many tokens of a context are at home before its step; without a window
-// the step's own are among them.
+// away returns the number of a context's tokens that are at home before its step; without a window they include the step's own.
 func (c *hybridCost) away(context int) int {
 	if c.Size == 0 {
 		return max(context-c.sink, 0)
@@ -52,11 +51,11 @@ func (c *hybridCost) away(context int) int {
 	return c.left(context - 1 - c.shape.Ahead())
 }
 
-// left returns how many of so many tokens have left the window and the sink.
+// left returns how many of the first tokens have left the window and the sink.
 func (c *hybridCost) left(tokens int) int { return max(c.Evicted(tokens)-c.sink, 0) }
 
-// read reads the shares of the profile. It returns the share of copies over all heads, in the
-// contexts in which it is largest. With a profile it also returns the largest of all heads and contexts.
+// read reads the shares in the profile. It returns the share of copies over all heads, at the contexts where it is largest. With a profile
+// it also returns the largest share of any head and context.
 func (c *hybridCost) read() (copies, longest float64) {
 	if c.profile == nil {
 		return c.share, 0
@@ -75,8 +74,7 @@ func (c *hybridCost) read() (copies, longest float64) {
 	return copies, longest
 }
 
-// mean returns the mean share of a layer's heads in a step with a context. With a profile a
-// run is a layer.
+// mean returns the mean share of a layer's heads in a step with a context. With a profile, a run is one layer.
 func (c *hybridCost) mean(run, context int) float64 {
 	if c.profile == nil {
 		return c.share
@@ -127,7 +125,7 @@ func (c *hybridCost) Decode(requests []policy.Request, run int) *policy.Step {
 		home.PerHead = perHead
 	}
 	c.attend(home)
-	if c.salient { // weights of each token of the step in, averages in and out
+	if c.salient { // reads weights for each token of the step, reads and writes averages
 		c.pass(1, int64(3+ahead)*scoreBytes*int64(sum)*int64(c.shape.QueryHeads), 0)
 	}
 	if leaving > 0 && c.all {
@@ -139,8 +137,8 @@ func (c *hybridCost) Decode(requests []policy.Request, run int) *policy.Step {
 	return &c.step
 }
 
-// Prompt returns causal attention of all heads. What is beyond the window goes home chunk by
-// chunk. HGCA knows at the prompt's end what is salient, from the scores of the last queries.
+// Prompt returns causal attention of all heads. Tokens beyond the window are sent home chunk by chunk. HGCA determines at the prompt's end
+// which tokens are salient, from the scores of the last queries.
 func (c *hybridCost) Prompt(run, chunk, finished int, last bool) *policy.Prompt {
 	c.begin(chunk, finished)
 	c.prompt.Leave = c.prompt.Leave[:0]
@@ -162,7 +160,7 @@ func (c *hybridCost) Prompt(run, chunk, finished int, last bool) *policy.Prompt 
 	return &c.prompt
 }
 
-// notes returns the bytes of a token's salience, by query head of a group, which goes home with it.
+// notes returns the bytes of a token's salience, by query head of a group, sent home with it.
 func (c *hybridCost) notes() int64 {
 	if !c.salient {
 		return 0
@@ -170,7 +168,7 @@ func (c *hybridCost) notes() int64 {
 	return scoreBytes * int64(c.shape.Group())
 }
 
-// after returns how many tokens are at home once that many of a prompt are prefilled.
+// after returns the number of tokens at home after the first tokens of a prompt are prefilled.
 func (c *hybridCost) after(tokens int) int {
 	if c.Size == 0 {
 		return c.away(tokens)
@@ -178,8 +176,7 @@ func (c *hybridCost) after(tokens int) int {
 	return c.left(tokens)
 }
 
-// Vectors returns the bytes of q and of an output with its sum; without a window those of k
-// and v too.
+// Vectors returns the bytes of q and of an output with its sum; without a window also those of k and v.
 func (c *hybridCost) Vectors() policy.Vectors {
 	v := c.shape.Vectors()
 	if c.Size > 0 {

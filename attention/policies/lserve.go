@@ -52,7 +52,7 @@ layout = "row"            # the layout of L3
 // LServeSpec is the keys of LServe.
 type LServeSpec struct {
 	policy.PagesSpec
-	LogicalPage int    `toml:"logical_page"` // tokens that share a minimum and a maximum of keys, a divisor of page
+	LogicalPage int    `toml:"logical_page"` // tokens that share a minimum and a maximum of keys; a divisor of page
 	Reuse       int    `toml:"reuse"`        // steps that share a list of pages
 	Newest      string `toml:"newest"`       // a page that begins while a list is reused is attended to in addition ("append") or in place of the page before it ("replace")
 	policy.HeadsSpec
@@ -70,7 +70,7 @@ func (s LServeSpec) Check(c *input.Check) {
 	}
 }
 
-// Lists returns pages of several logical ones, in lists of at least three that several steps share.
+// Lists returns pages with several logical pages, in lists of at least three that several steps share.
 func (s LServeSpec) Lists() Pages {
 	return Pages{Budget: s.Budget, Page: s.Page, Logical: s.LogicalPage, Least: 3, Reuse: s.Reuse, Replace: s.Newest == "replace"}
 }

@@ -10,20 +10,18 @@ import (
 	"github.com/l3sim/l3sim/units/portable"
 )
 
-// pageState is the values of Quest and of LServe's retrieval heads in one KV head. The score
-// of a logical page is Σ max(q·max, q·min) over the dimensions, at least every q·k in it. That is
-// q⁺·max + q⁻·min with q's positive and negative parts, hence linear in (q⁺, q⁻): one
-// pass scores the sum over a group. A page has the highest score of its logical pages. What
-// has select_precision "fp32" is summed in float64: another order of sums would change choices.
+// pageState is the values of Quest, and of LServe's retrieval heads, for one KV head. The score of a logical page is Σ max(q·max, q·min)
+// over the dimensions, an upper bound on every q·k in it. It equals q⁺·max + q⁻·min with q's positive and negative parts and is linear in
+// (q⁺, q⁻), so one pass scores the sum over a group. A page has the highest score of its logical pages. With select_precision "fp32", sums
+// are in float64, since another order of summation would change choices.
 //
-// A logical page's first token resets its minima and maxima. LServe's released kernel
-// merges it into what the memory held before.
+// A logical page's first token resets its minima and maxima. LServe's released kernel instead merges it with the memory's earlier contents.
 type pageState struct {
 	wholePrompt
 	pages          Pages
 	dim, group     int
-	groupBy        string // select_group
-	half           bool   // select_precision
+	groupBy        string // value of select_group
+	half           bool   // select_precision is "fp16"
 	tokens, prompt int
 	bounds         []float32 // [logical pages, 2·dim]: maxima, minima
 	lists          []pageList
@@ -35,25 +33,25 @@ type pageState struct {
 	scorer         Scorer
 }
 
-// Scorer sets the scores of the first logical pages: the products of their bounds (Bounds) with
-// split, the positive parts of a query or of a group's sum and then the negative ones, a sixteenth of each.
+// Scorer sets the scores of the first logical pages: the products of their bounds (Bounds) with split. split has the positive parts of a
+// query, or of a group's sum, then the negative ones, each divided by 16.
 type Scorer func(scores []float64, split []float32)
 
-// ScoreBy has pages scored where their bounds are kept, in place of the GPUs.
+// ScoreBy makes pages be scored by the device that holds their bounds, instead of the GPUs.
 func (p *pageState) ScoreBy(s Scorer) { p.scorer = s }
 
-// Bounds returns the largest elements of the keys of a logical page and then the smallest ones.
+// Bounds returns the largest elements of a logical page's keys, then the smallest.
 func (p *pageState) Bounds(logical int) []float32 {
 	n := 2 * p.dim
 	return p.bounds[logical*n:][:n]
 }
 
-// Bounded returns how many logical pages are full: their bounds do not change any more.
+// Bounded returns the number of full logical pages, whose bounds no longer change.
 func (p *pageState) Bounded() int { return p.tokens / p.pages.Logical }
 
 // pageList is the pages of one query head, or of the group.
 type pageList struct {
-	chosen []int32 // ascending, without the newest
+	chosen []int32 // ascending, without the newest page
 	newest int     // page
 	ranges [][2]int
 	head   [1]uint16
@@ -90,7 +88,7 @@ func (p *pageState) Prompt(_ [][]float32, k, _ []float32) {
 	p.prompt = p.tokens
 }
 
-// Append takes a key into the bounds of the newest logical page.
+// Append updates the bounds of the newest logical page with a key.
 func (p *pageState) Append(k, _ []float32) {
 	b := p.bounds[p.tokens/p.pages.Logical*2*p.dim:][:2*p.dim]
 	high, low := b[:p.dim], b[p.dim:]
@@ -104,7 +102,7 @@ func (p *pageState) Append(k, _ []float32) {
 	p.tokens++
 }
 
-// Select returns the pages of the list, which it makes where the step is due to.
+// Select returns the tokens of the list's pages, after making the list if the step is due to.
 func (p *pageState) Select(q [][]float32) policy.Selection {
 	if p.pages.selects(p.prompt, p.tokens) {
 		p.list(q)
@@ -147,7 +145,7 @@ func (p *pageState) groupScores(scores []float64, q [][]float32) {
 		p.pageScores(own, q[h:h+1])
 		if p.groupBy == "softmax-sum" {
 			scale := 1 / math.Sqrt(float64(p.dim))
-			if p.half || p.scorer != nil { // scores are halfScale times what they stand for
+			if p.half || p.scorer != nil { // scores are multiplied by halfScale
 				scale /= halfScale
 			}
 			policy.Softmax(own, scale)
@@ -163,7 +161,7 @@ func (p *pageState) groupScores(scores []float64, q [][]float32) {
 	}
 }
 
-// pageScores sets scores of the first pages to the sum over queries.
+// pageScores sets the scores of the first pages to the sum over queries.
 func (p *pageState) pageScores(scores []float64, q [][]float32) {
 	a := p.pages.Page / p.pages.Logical
 	logical := p.logical[:len(scores)*a]
@@ -182,7 +180,7 @@ func (p *pageState) pageScores(scores []float64, q [][]float32) {
 	}
 }
 
-// halfScale keeps scores within FP16, whose largest number is 65504. It changes no ranking.
+// halfScale keeps scores within FP16, whose largest number is 65504. It does not change rankings.
 const halfScale = 1.0 / 16
 
 // splitQueries sets split to the sum over queries.
@@ -201,7 +199,7 @@ func (p *pageState) splitQueries(q [][]float32, half bool) {
 	}
 }
 
-// logicalScores sets scores of the first logical pages to the sum over queries, in FP16 or in FP32.
+// logicalScores sets the scores of the first logical pages to the sum over queries, in FP16 or in FP32.
 func (p *pageState) logicalScores(scores []float64, q [][]float32, half bool) {
 	p.splitQueries(q, half)
 	n := len(p.split)
@@ -214,8 +212,7 @@ func (p *pageState) logicalScores(scores []float64, q [][]float32, half bool) {
 	}
 }
 
-// ranges appends the tokens of a list: chosen pages, the list's newest page, and what has
-// begun since, in addition or in its place.
+// ranges appends the tokens of a list: chosen pages, the list's newest page, and pages begun since, in addition to it or in its place.
 func (p *pageState) ranges(l *pageList, ranges [][2]int) [][2]int {
 	add := func(from, to int) {
 		if n := len(ranges); n > 0 && ranges[n-1][1] == from {
@@ -235,14 +232,13 @@ func (p *pageState) ranges(l *pageList, ranges [][2]int) [][2]int {
 	return ranges
 }
 
-// DroppedBound bounds the dropped mass over the kept mass of a query head, by the scores of
-// the logical pages that are not attended to: Σ n·exp(score/√d − lse), where n is a page's
-// tokens and lse the logarithm of the kept tokens' sum of exponentials. It uses the step's
-// own query, also where the list is an earlier step's.
+// DroppedBound returns an upper bound on the ratio of dropped to kept softmax mass of a query head. It uses the scores of the logical pages
+// that are not attended to: Σ n·exp(score/√d − lse), where n is a page's number of tokens and lse the logarithm of the kept tokens' sum of
+// exponentials. It uses the step's own query, even if the list is an earlier step's.
 func (p *pageState) DroppedBound(q []float32, part *policy.Part, lse float64) float64 {
 	logical := p.logical[:p.pages.summaries(p.tokens)]
 	p.query[0] = q
-	p.logicalScores(logical, p.query[:], false) // a rounded score is no bound
+	p.logicalScores(logical, p.query[:], false) // a rounded score is not a bound
 	var sum float64
 	ranges := part.Ranges
 	for i, s := range logical {
@@ -250,7 +246,7 @@ func (p *pageState) DroppedBound(q []float32, part *policy.Part, lse float64) fl
 		for len(ranges) > 0 && ranges[0][1] <= from {
 			ranges = ranges[1:]
 		}
-		if len(ranges) == 0 || ranges[0][0] >= to { // what is attended to is whole pages
+		if len(ranges) == 0 || ranges[0][0] >= to { // attended ranges are whole pages
 			sum += float64(float64(to-from) * portable.Exp(s/math.Sqrt(float64(p.dim))-lse))
 		}
 	}
@@ -259,8 +255,8 @@ func (p *pageState) DroppedBound(q []float32, part *policy.Part, lse float64) fl
 
 func (p *pageState) Observe([][]float32) {}
 
-// LogicalTokens returns the tokens of a logical page.
+// LogicalTokens returns the number of tokens of a logical page.
 func (p *pageState) LogicalTokens() int { return p.pages.Logical }
 
-// PageTokens returns the tokens of a page.
+// PageTokens returns the number of tokens of a page.
 func (p *pageState) PageTokens() int { return p.pages.Page }

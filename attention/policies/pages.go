@@ -5,30 +5,28 @@ import (
 	"math"
 )
 
-// pageCostKeys are the keys of a choice of pages that choose none.
+// pageCostKeys are the keys of PagesSpec that do not affect which pages are chosen.
 var pageCostKeys = []string{"select_device", "top_k_latency", "summary_device", "layout"}
 
-// Pages is attention to the pages with the best scores (Quest: Tang et al., ICML 2024;
-// LServe: Yang et al., MLSys 2025). A list of pages is the newest page and the best of the
-// others. All functions are of context, the tokens of a step with its own included, and of
-// prompt, the tokens before the first step.
+// Pages is attention to the pages with the best scores (Quest: Tang et al., ICML 2024; LServe: Yang et al., MLSys 2025). A list of pages is
+// the newest page and the best of the others. Functions take context, the tokens of a step including its own, and prompt, the tokens before
+// the first step.
 type Pages struct {
 	Budget  int // tokens
 	Page    int // tokens; a list has Budget/Page pages
-	Logical int // tokens with a minimum and a maximum of their own
-	Least   int // pages of a list, where there are as many
+	Logical int // tokens that share a minimum and a maximum
+	Least   int // minimum number of pages of a list, if the context has as many
 	Reuse   int // steps that share a list
 	Replace bool
-	Skip    int // first layers, which attend to everything
+	Skip    int // number of first layers, which attend to everything
 }
 
-// Pages returns the pages that a context has.
+// Pages returns the number of pages of a context.
 func (p *Pages) Pages(context int) int { return (context + p.Page - 1) / p.Page }
 
 func (p *Pages) summaries(context int) int { return (context + p.Logical - 1) / p.Logical }
 
-// selected returns the pages of a list that is made at a context. A context within the
-// budget has all.
+// selected returns the number of pages of a list made at a context. A context within the budget has all its pages.
 func (p *Pages) selected(context int) int {
 	pages := p.Pages(context)
 	if context <= p.Budget {
@@ -37,18 +35,17 @@ func (p *Pages) selected(context int) int {
 	return min(max(p.Least, p.Budget/p.Page), pages)
 }
 
-// selects says that a step makes a list: each Reuse-th, and the first after the prompt.
+// selects reports whether a step makes a list: every Reuse-th one does, and the first after the prompt.
 func (p *Pages) selects(prompt, context int) bool { return p.MadeAt(prompt, context) == context }
 
-// MadeAt returns the context at which the list of a step was made.
+// MadeAt returns the context at which a step's list was made.
 func (p *Pages) MadeAt(prompt, context int) int { return max(prompt+1, context-context%p.Reuse) }
 
-// Tokens returns the tokens that a step attends to. The list's newest page may have been filled up
-// since the list was made. Pages that have begun since are attended to in addition, or
-// the newest one in place of the list's. A context within the budget is attended to whole.
+// Tokens returns the number of tokens that a step attends to. The list's newest page may have filled up since the list was made. Pages
+// begun since are attended to in addition, or the newest one in place of the list's. A context within the budget is attended to as a whole.
 func (p *Pages) Tokens(prompt, context int) int {
 	made := p.MadeAt(prompt, context)
-	end := p.Pages(made) * p.Page // of the list's newest page
+	end := p.Pages(made) * p.Page // end of the list's newest page
 	others := (p.selected(made) - 1) * p.Page
 	switch {
 	case context <= p.Budget:
@@ -61,22 +58,21 @@ func (p *Pages) Tokens(prompt, context int) int {
 	return others + p.Page + context - end
 }
 
-// paged is heads that attend to selected pages (Quest, LServe).
+// paged is the cost of heads that attend to selected pages (Quest, LServe).
 type paged struct {
 	Pages
-	perQuery bool // each query head chooses for itself
-	softmax  bool // each query head's scores are normalised before they are added up
-	scores   bool // each query head has scores
-	list     int  // pages of a list, where there are as many
+	perQuery bool // each query head chooses separately
+	softmax  bool // each query head's scores are normalised before they are added
+	scores   bool // each query head has its own scores
+	list     int  // pages of a list, if the context has as many
 	device   string
-	// byGPU says that the GPUs make bounds, at home that these are with the keys, which are not there.
+	// byGPU means that the GPUs compute bounds, and atHome that bounds are stored with the keys, away from the GPUs.
 	byGPU, atHome bool
 	quads         bool
 	measured      *pagesProfile // nil: none
 }
 
-// newPaged returns the costs of heads that choose pages. pages says which heads these are; the profile's shares
-// are means over them.
+// newPaged returns the costs of heads that choose pages. pages reports which heads these are; the profile's shares are means over them.
 func newPaged(u *policy.Use, s *policy.PagesSpec, of Pages, pages func(layer, head int) bool) paged {
 	p := paged{
 		Pages: of, perQuery: s.SelectGroup == "per-head", softmax: s.SelectGroup == "softmax-sum", scores: s.SelectGroup != "sum",
@@ -89,18 +85,17 @@ func newPaged(u *policy.Use, s *policy.PagesSpec, of Pages, pages func(layer, he
 	return p
 }
 
-const numbersEach = 6 // how many numbers of each request decode takes
+const numbersEach = 6 // numbers for each request that decode needs
 
-// decode adds the work of that many heads in a step: scores of the bounds of all pages and the best
-// pages, where a list is made, and attention over the lists. The bounds of the open page change
-// with each token, in the kernel that appends its key.
+// decode adds the work of the given number of heads in a step: scoring the bounds of all pages and choosing the best, if a list is made,
+// and attention over the lists. The kernel that appends a key also updates the bounds of the open page.
 func (p *paged) decode(c *common, heads int, requests []policy.Request) {
 	n := len(requests)
 	scored, ranked, tokens, down, rows, read := c.take(n), c.take(n), c.take(n), c.take(n), c.take(n), c.take(n)
 	keep, selects, lists, sparse, drafts := 0, 0, 0, false, c.shape.Ahead() > 0
 	for i, r := range requests {
 		scored[i], ranked[i], down[i] = 0, 0, 0
-		if p.byGPU { // of each token that ends a part of a page
+		if p.byGPU { // for each token that ends a part of a page
 			down[i] = r.Context/p.Logical - max(0, r.Context-1-c.shape.Ahead())/p.Logical
 		}
 		if p.measured != nil {
@@ -128,7 +123,7 @@ func (p *paged) decode(c *common, heads int, requests []policy.Request) {
 			tokens[i] = p.Tokens(r.Prompt, r.Context)
 			continue
 		}
-		// What Tokens, Selected and Summaries say of a list that is made now, with few divisions.
+		// Computes Tokens, Selected and Summaries of a list made now, with few divisions.
 		pages := p.Pages.Pages(r.Context)
 		n := min(p.list, pages)
 		tokens[i], scored[i], ranked[i] = r.Context-(pages-n)*p.Page, pages, pages
@@ -139,7 +134,7 @@ func (p *paged) decode(c *common, heads int, requests []policy.Request) {
 		selects += scored[i]
 	}
 	class := policy.Class{Device: policy.Home, Heads: heads, Tokens: tokens}
-	if sparse || p.quads { // else the lists have all pages in order
+	if sparse || p.quads { // otherwise the lists have all pages in order
 		class.Paged, class.Quads = policy.Paged{Page: p.Page, PerQueryHead: p.perQuery}, p.quads
 		if p.measured != nil {
 			class.Rows, class.Read = rows, read
@@ -150,7 +145,7 @@ func (p *paged) decode(c *common, heads int, requests []policy.Request) {
 		c.step.Choose = append(c.step.Choose, policy.Choice{
 			Device: p.device, Heads: heads, Scored: scored, Ranked: ranked, Keep: keep, Lists: lists, PerQueryHead: p.perQuery, PerQueryScores: p.scores, Softmax: p.softmax,
 		})
-		if p.softmax && p.device == "" { // two passes over the scores of each query head
+		if p.softmax && p.device == "" { // two passes over each query head's scores
 			c.pass(2, 2*4*int64(selects)*int64(heads)*int64(c.shape.Group()), 0)
 		}
 	}
@@ -158,12 +153,12 @@ func (p *paged) decode(c *common, heads int, requests []policy.Request) {
 		c.step.Bounds = policy.Bounds{Heads: heads, Down: down, Updates: !p.byGPU}
 	}
 	if p.byGPU {
-		c.pass(0, 5*c.shape.Elements(c.shape.Dim)*int64(heads)*int64(len(requests)*(1+c.shape.Ahead())), 0) // the key in, two bounds in and out
+		c.pass(0, 5*c.shape.Elements(c.shape.Dim)*int64(heads)*int64(len(requests)*(1+c.shape.Ahead())), 0) // reads the key, reads and writes two bounds
 	}
 }
 
-// join has what a profile says of one list say it of several together: rows of 512 tokens, and tokens in whole pages. Rows have no less in common than
-// pages do.
+// join converts a profile's numbers for one list, rows of 512 tokens and tokens in whole pages, to those for several lists together. It
+// assumes that rows overlap at least as much as pages.
 func (p *paged) join(context, lists int, overlap float64, rows, read *int) {
 	*rows = unionOf(*rows, (context+511)/512, lists, overlap)
 	if lists > 1 {
@@ -171,7 +166,7 @@ func (p *paged) join(context, lists int, overlap float64, rows, read *int) {
 	}
 }
 
-// prompt adds the bounds of a chunk's pages after finished tokens. Those that are complete go home.
+// prompt adds the bounds of a chunk's pages after finished tokens. Complete ones are sent home.
 func (p *paged) prompt(c *common, heads, chunk, finished int) {
 	if !p.byGPU {
 		return
@@ -184,8 +179,8 @@ func (p *paged) prompt(c *common, heads, chunk, finished int) {
 	}
 }
 
-// bounds adds the memory of the bounds of that many heads: where pages are scored, and those of the open
-// page on the GPUs where these make them for another place.
+// bounds adds the memory of the given heads' bounds: on the device that scores pages, and for the open page on the GPUs if they compute
+// bounds for another device.
 func (p *paged) bounds(held []policy.Held, s *policy.Shape, heads int) []policy.Held {
 	all := policy.Held{Device: policy.Home, Heads: heads, Bytes: max(1, 2*s.Elements(s.Dim)/int64(p.Logical)), Index: true}
 	if s.Apart && !p.atHome {
@@ -197,15 +192,13 @@ func (p *paged) bounds(held []policy.Held, s *policy.Shape, heads int) []policy.
 	return held
 }
 
-// pagesProfile is what a profile says of heads that choose pages: means over these heads of all
-// layers, by bucket of contexts.
+// pagesProfile has a profile's means over all heads that choose pages, in all layers, by bucket of contexts.
 type pagesProfile struct {
 	measured    *policy.ProfileMeasured
 	rows, share []float64
 }
 
-// newPagesProfile returns the means over the heads for which pages(layer, head) is true; nil without a
-// profile or without a head that chooses pages.
+// newPagesProfile returns the means over the heads for which pages(layer, head) is true; nil without a profile or without such heads.
 func newPagesProfile(p *policy.Profile, pages func(layer, head int) bool) *pagesProfile {
 	if p == nil {
 		return nil
@@ -232,8 +225,8 @@ func newPagesProfile(p *policy.Profile, pages func(layer, head int) bool) *pages
 	return m
 }
 
-// at returns the rows that the attended tokens of a context lie in, and how many of them any query
-// head of a group attends to, both rounded up.
+// at returns the number of rows that contain a context's attended tokens, and the number of tokens that any query head of a group attends
+// to, both rounded up.
 func (m *pagesProfile) at(context int) (rows, read int) {
 	bucket := m.measured.Bucket(context)
 	return int(math.Ceil(m.rows[bucket])), min(context, int(math.Ceil(float64(m.share[bucket]*float64(context)))))

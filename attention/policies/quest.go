@@ -43,7 +43,7 @@ layout = "row"            # the layout of L3
 // QuestSpec is the keys of Quest.
 type QuestSpec struct {
 	policy.PagesSpec
-	SkipLayers int `toml:"skip_layers"` // first layers that attend to everything
+	SkipLayers int `toml:"skip_layers"` // number of first layers that attend to everything
 }
 
 // Check has the rules of the section [policy.quest].
@@ -52,7 +52,7 @@ func (s QuestSpec) Check(c *input.Check) {
 	input.Within(c, "skip_layers", s.SkipLayers, 0, 1<<16)
 }
 
-// Lists returns pages that are scored whole, by a list for each step.
+// Lists returns pages that are scored as a whole, with a new list in each step.
 func (s QuestSpec) Lists() Pages {
 	return Pages{Budget: s.Budget, Page: s.Page, Logical: s.Page, Least: 1, Reuse: 1, Skip: s.SkipLayers}
 }

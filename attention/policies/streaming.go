@@ -30,10 +30,10 @@ prefill_window = 0 # as in decode steps
 // ones (StreamingLLM; Xiao et al., ICLR 2024). Keys keep their original positions.
 type Streaming struct{ Sink, Window int }
 
-// Tokens returns the tokens that a step attends to at a context, its own token included.
+// Tokens returns the number of tokens that a step attends to at a context, including its own token.
 func (s Streaming) Tokens(context int) int { return min(context, s.Sink+s.Window) }
 
-// Ranges appends these tokens to ranges.
+// Ranges appends the attended tokens to ranges.
 func (s Streaming) Ranges(ranges [][2]int, context int) [][2]int {
 	from := max(context-s.Window, 0)
 	if from <= s.Sink {
@@ -48,7 +48,7 @@ func (s Streaming) Ranges(ranges [][2]int, context int) [][2]int {
 	return ranges
 }
 
-// prefillWindow returns what the tokens of a prompt attend to.
+// prefillWindow returns the sink and window of a prompt's tokens.
 func prefillWindow(s *policy.StreamSpec) Streaming {
 	if s.PrefillWindow == 0 {
 		return Streaming{s.Sink, s.Window}
@@ -56,12 +56,12 @@ func prefillWindow(s *policy.StreamSpec) Streaming {
 	return Streaming{s.Sink, s.PrefillWindow}
 }
 
-// pieces appends the attention of some heads for a chunk under the mask, whose rows have up to Sink + Window tokens.
+// pieces appends the attention of some heads for a chunk under the mask, in which a token attends to up to Sink + Window tokens.
 func (s Streaming) pieces(to []policy.Piece, heads, chunk, finished int) []policy.Piece {
 	return addPieces(to, llm.WindowPieces(s.Sink+s.Window, chunk, finished), heads)
 }
 
-// addPieces appends pieces of some heads.
+// addPieces appends pieces for some heads.
 func addPieces(to []policy.Piece, pieces [3]llm.Piece, heads int) []policy.Piece {
 	for _, p := range pieces {
 		if p.Count*p.Tokens > 0 {
@@ -71,7 +71,7 @@ func addPieces(to []policy.Piece, pieces [3]llm.Piece, heads int) []policy.Piece
 	return to
 }
 
-// streamingState attends to sink and window, in prompts as in steps or to a wider one.
+// streamingState attends to sink and window; in prompts the window may be wider.
 type streamingState struct {
 	masked
 	streaming Streaming
@@ -80,7 +80,7 @@ type streamingState struct {
 	ranges    [2][2]int
 }
 
-// newStreamingState returns the state of a streaming head. A prompt's window of 0 tokens is that of decoding.
+// newStreamingState returns the state of a streaming head. A prompt's window of 0 tokens means that of decoding.
 func newStreamingState(s *policy.StreamSpec, dim int) *streamingState {
 	return &streamingState{masked: masked{dim: dim}, streaming: Streaming{s.Sink, s.Window}, prefill: prefillWindow(s)}
 }

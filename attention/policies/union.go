@@ -6,19 +6,19 @@ import (
 	"github.com/l3sim/l3sim/attention/policy"
 )
 
-// unionOf returns how many of all pages one or more of several choices have, each of which has so many chosen ones; a mean, rounded up.
-// Of a choice's pages, another one has the share overlap for sure, and of the others as many as by chance, chosen/all: with 1 all choices are
-// alike, with 0 they are independent, and their union is all·(1 − (1 − chosen/all)^choices).
+// unionOf returns the mean size, rounded up, of the union of several choices, each of chosen pages out of all. Of a choice's pages, another
+// choice is certain to have the share overlap, and has the rest by chance, with probability chosen/all. With overlap 1 all choices are
+// equal. With 0 they are independent, and their union is all·(1 − (1 − chosen/all)^choices).
 //
-// Some pages are chosen nearly always and some hardly ever. A page's chance has a beta distribution over pages with the mean
-// chosen/all, and each choice draws by it (Pólya's urn). Two choices have as much in common then however many lie between them, as is
-// nearly so on real text (lab/docs/sparse.md).
+// Some pages are chosen nearly always and some hardly ever. A page's probability has a beta distribution over pages with mean chosen/all,
+// and each choice draws by it (Pólya's urn). Any two choices thus have equally much in common, however far apart they are, which is nearly
+// true on real text (lab/docs/sparse.md).
 func unionOf(chosen, all, choices int, overlap float64) int {
 	if choices <= 1 || chosen <= 0 || chosen >= all {
 		return min(max(chosen, 0), all)
 	}
 	share := float64(chosen) / float64(all)
-	missed := 1 - share // by all choices so far
+	missed := 1 - share // probability that all choices so far missed a page
 	for i := 1; i < choices; i++ {
 		before := float64(float64(i) * overlap)
 		missed *= (float64((1-share)*(1-overlap)) + before) / (1 - overlap + before)
@@ -27,7 +27,7 @@ func unionOf(chosen, all, choices int, overlap float64) int {
 	return min(max(union, chosen), all)
 }
 
-// unionTimes returns how many times as many pages as one of several choices has their union has at most: as of pages without end.
+// unionTimes returns an upper bound on the ratio of the union of several choices to one choice: its limit for infinitely many pages.
 func unionTimes(choices int, overlap float64) float64 {
 	times := 1.0
 	for i := 1; i < choices; i++ {
@@ -36,23 +36,23 @@ func unionTimes(choices int, overlap float64) float64 {
 	return times
 }
 
-// verified is what the tokens of a step read together that verifies several.
+// verified describes what the tokens of a step that verifies several read together.
 type verified struct {
-	tokens int // that the step verifies
-	lists  int // different lists of pages that the tokens read by; tokens may share one
-	made   int // lists that are chosen in this step; the others were chosen in an earlier one
+	tokens int // number of tokens that the step verifies
+	lists  int // number of different lists of pages that the tokens use; tokens may share one
+	made   int // number of lists chosen in this step; earlier steps chose the others
 }
 
-// together returns what all tokens of a step read whose last one has a context beyond the budget. Each has a choice of its own, of which
-// the pages that have begun since its list, or the newest one, are certain; of the others the step reads the union.
+// together returns what all tokens of a step read, whose last token has a context beyond the budget. Each token has its own choice. Certain
+// pages are those begun since its list was made, or the newest one; of the others the step reads the union.
 func (p *Pages) together(prompt, context int, s *policy.Shape) verified {
-	first := max(prompt+1, context-s.Ahead()) // the context of the step's first token
+	first := max(prompt+1, context-s.Ahead()) // context of the step's first token
 	oldest := p.MadeAt(prompt, first)
 	v := verified{lists: context/p.Reuse - first/p.Reuse + 1}
 	if v.made = v.lists; oldest != first {
 		v.made--
 	}
-	if first <= p.Budget { // the first token attends to everything, and those after it to the pages since
+	if first <= p.Budget { // the first token attends to everything, later ones also to pages begun since
 		v.tokens = context
 		return v
 	}

@@ -5,7 +5,7 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// window is attention to everything: the GPUs attend to a sink and a window, and home to the rest.
+// window is attention to everything: the GPUs attend to a sink and a window, and home attends to the rest.
 var window = policy.Policy{
 	Name: "window", Source: "our own; the split is HGCA's",
 	About: policy.About{Attends: "everything: a sink and a window on the GPUs, the rest elsewhere; merged by log-sum-exp", Stores: "the window on the GPUs, all older tokens elsewhere",
@@ -26,18 +26,18 @@ block = 128  # our choice: the paper gives none
 // WindowSpec is the keys of the lossless policy "window".
 type WindowSpec struct {
 	Sink   int `toml:"sink"`   // first tokens that are always attended to on the GPUs
-	Window int `toml:"window"` // newest tokens that the GPUs hold and attend to, the step's own among them; 0: all tokens are elsewhere
-	Block  int `toml:"block"`  // tokens that leave the window at once
+	Window int `toml:"window"` // newest tokens that the GPUs hold and attend to, including the step's own; 0: all tokens are at home
+	Block  int `toml:"block"`  // tokens that leave the window together
 }
 
-// Check has the rules of the section [policy.window]. No window at all is legal for a policy that loses nothing.
+// Check has the rules of the section [policy.window]. A window of 0 is valid, since the policy is lossless.
 func (s WindowSpec) Check(c *input.Check) {
 	input.Within(c, "sink", s.Sink, 0, policy.MaxTokens)
 	input.Within(c, "window", s.Window, 0, policy.MaxTokens)
 	checkBlock(c, s.Block, s.Window, s.Window == 0)
 }
 
-// checkBlock has the rules of what leaves a window at once.
+// checkBlock has the rules of the block of tokens that leave a window together.
 func checkBlock(c *input.Check, block, window int, whole bool) {
 	input.Within(c, "block", block, 1, policy.MaxTokens)
 	if c.OK() {
@@ -55,8 +55,7 @@ func newWindowCost(u *policy.Use) policy.Costs {
 	return c
 }
 
-// windowState attends to sink and window on the GPUs, and to what has left the window at home.
-// Nothing is lost.
+// windowState attends to sink and window on the GPUs, and to the other tokens at home. Nothing is lost.
 type windowState struct {
 	masked
 	sink   int
@@ -66,17 +65,16 @@ type windowState struct {
 	home   [1][2]int
 }
 
-// newWindowState returns the state of a head whose latest tokens are attended to on the GPUs and all others at
-// home.
+// newWindowState returns the state of a head that attends to its latest tokens on the GPUs and to all others at home.
 func newWindowState(s *WindowSpec, dim int) *windowState {
 	w := &windowState{masked: masked{dim: dim}, sink: s.Sink, window: hgcaWindow{Size: s.Window, Block: s.Block}}
 	w.parts[0].Device = policy.GPU
 	return w
 }
 
-// Select returns the two parts. Either may have no tokens.
+// Select returns the two parts, either of which may be empty.
 func (w *windowState) Select([][]float32) policy.Selection {
-	left := w.tokens // that have left the window
+	left := w.tokens // number of tokens that have left the window
 	if w.window.Size > 0 {
 		left -= w.window.Held(w.tokens)
 	}
