@@ -50,8 +50,8 @@ list_overlap = 0.16    # the same text, 0.13 to 0.21 by centroids: lab/docs/spar
 
 // CSAttentionSpec is the keys of CSAttention.
 type CSAttentionSpec struct {
-	Subspaces    int     `toml:"subspaces"`     // parts of a head's dimensions with centroids of their own
-	Centroids    int     `toml:"centroids"`     // of a subspace
+	Subspaces    int     `toml:"subspaces"`     // parts of a head's dimensions, each with its own centroids
+	Centroids    int     `toml:"centroids"`     // number of centroids of a subspace
 	Iterations   int     `toml:"iterations"`    // of k-means
 	TableShare   float64 `toml:"table_share"`   // share of the prompt's tokens in a centroid's table
 	SelectShare  float64 `toml:"select_share"`  // share of the prompt's tokens that a step attends to

@@ -166,7 +166,7 @@ func (s *csaState) Select(q [][]float32) policy.Selection {
 	return policy.Selection{Parts: s.parts[:n+1]}
 }
 
-// search finds the tokens before end whose estimated products with the query are highest.
+// search finds the tokens before end with the highest estimated products with the query.
 func (s *csaState) search(h *csaHead, end int) {
 	estimate, listed := s.estimate[:end], s.listed[:end]
 	clear(estimate)
