@@ -7,8 +7,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestPlacesInBands: half of all draws are below the value. Between it and a bound draws are even; a tenth of log-normal ones lies beyond each end,
-// and none beyond three standard deviations.
+// TestBandsByHand: half of all draws are below the value. Between it and a bound, draws are uniform. Of log-normal draws, a tenth is beyond
+// each end, and none beyond three standard deviations.
 func TestBandsByHand(t *testing.T) {
 	even := Band{Value: 10, Low: 4, High: 30}
 	for place, want := range map[float64]float64{0: 4, 0.25: 7, 0.5: 10, 0.75: 20, 1: 30} {
@@ -25,7 +25,7 @@ func TestBandsByHand(t *testing.T) {
 	}
 }
 
-// TestFewestGPUs: weights of 2·12·4096² parameters a layer, 32 layers: 12.0 GiB, on GPUs of which weights may have 0.8.
+// TestFewestGPUs: 32 layers of 2·12·4096² parameters are 12.0 GiB of weights, which may take 0.8 of the GPUs' memory.
 func TestFewestGPUs(t *testing.T) {
 	for _, c := range []struct {
 		gib   float64 // of each GPU
@@ -41,7 +41,7 @@ func TestFewestGPUs(t *testing.T) {
 			return float64(x.Model.WeightBytes())
 		}
 		got, want := x.Model.TensorParallel, 1
-		for tp := 1; tp <= c.nodes; tp++ { // the last that divides both, where none has room
+		for tp := 1; tp <= c.nodes; tp++ { // the last that divides both, if none has room
 			if c.nodes%tp == 0 && 32%tp == 0 {
 				if want = tp; weights(tp) <= float64(tp)*0.8*float64(x.GPU.MemoryCapacity) {
 					break
@@ -54,8 +54,8 @@ func TestFewestGPUs(t *testing.T) {
 	}
 }
 
-// TestWorkspaceByHand: two GPUs set aside the activations of 64 tokens, or what a sampler takes for each request that may emit one in an iteration: so
-// many bytes for each of 1,000 logits, on both.
+// TestWorkspaceByHand: two GPUs reserve the activations of 64 tokens, or the sampler's memory for each request that may emit a token in an
+// iteration: its bytes for each of 1,000 logits, on both GPUs.
 func TestWorkspaceByHand(t *testing.T) {
 	c := &Config{}
 	c.Model.Layers, c.Model.Hidden, c.Model.Heads, c.Model.KVHeads, c.Model.HeadDim, c.Model.FFNHidden, c.Model.ElementBits, c.Model.Vocab, c.Model.TensorParallel = 2, 64, 4, 4, 16, 256, 16, 1000, 2
@@ -79,7 +79,7 @@ func TestWorkspaceByHand(t *testing.T) {
 	if got := c.Workspace(); got != 1<<60 {
 		t.Errorf("of more than there is %d", got)
 	}
-	// Of 80 GiB, or a share of them, a reserve of 2 GiB is not for the server.
+	// Of 80 GiB, or of a share of them, a reserve of 2 GiB is not available to the server.
 	c.GPU.MemoryCapacity, c.GPU.MemoryReserve, c.GPU.MemoryShare = 80*units.GiB, 2*units.GiB, 1
 	for share, want := range map[float64]units.Bytes{1: 78 * units.GiB, 0.5: 38 * units.GiB, 0.01: 0} {
 		if got := c.GPUMemory(share); got != want {

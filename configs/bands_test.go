@@ -31,7 +31,7 @@ func uncertain(t *testing.T, o Options) map[string]Band {
 	return by
 }
 
-// TestBandsOfPresets: in each preset, with each GPU, all bands have the value in them, and both ends are valid.
+// TestBandsOfPresets: in each preset, with each GPU, all bands contain the value, and both ends are valid.
 func TestBandsOfPresets(t *testing.T) {
 	for _, preset := range Names(SystemPresets) {
 		for _, g := range Names(GPUs) {
@@ -55,7 +55,7 @@ func TestBandsOfPresets(t *testing.T) {
 	}
 }
 
-// TestBandsFollowLayers: a key that the user sets has no band but the user's; presets have theirs over the defaults.
+// TestBandsFollowLayers: a key that the user sets has only the user's band; presets' bands override the defaults.
 func TestBandsFollowLayers(t *testing.T) {
 	file := func(text string) Options { return Options{ConfigFiles: []string{written(t, "o.toml", text)}} }
 	for _, c := range []struct {
@@ -84,7 +84,7 @@ func TestBandsFollowLayers(t *testing.T) {
 	}
 }
 
-// TestBadBandKeys: what is no range of a number is an error with its line, and so is a range without the value.
+// TestBadBandKeys: an entry that is not a range of a number is an error with its line, and so is a range without the value.
 func TestBadBandKeys(t *testing.T) {
 	for text, want := range map[string]string{
 		"pcie.latensy = [\"5us\", \"7us\"]": `o.toml:2: bands.pcie.latensy: expected a key of [pcie]; did you mean "pcie.latency"?`,
@@ -108,7 +108,7 @@ func TestBadBandKeys(t *testing.T) {
 	}
 }
 
-// TestPlacesInBands: half of all draws are below the value; a tenth beyond each end where these are percentiles, none else.
+// TestPlacesInBands: half of all draws are below the value; a tenth is beyond each end if the ends are percentiles, none otherwise.
 func TestPlacesInBands(t *testing.T) {
 	for key, b := range uncertain(t, Options{}) {
 		const n = 10000
@@ -141,7 +141,7 @@ func TestPlacesInBands(t *testing.T) {
 	}
 }
 
-// TestGPUWithoutScale: a GPU of the user's that says nothing of its errors has those of one that was not measured.
+// TestGPUWithoutScale: a user's GPU without error bands gets those of an unmeasured GPU.
 func TestGPUWithoutScale(t *testing.T) {
 	text, err := Source("h200-sxm")
 	if err != nil {

@@ -9,8 +9,7 @@ import (
 	. "github.com/l3sim/l3sim/configs"
 )
 
-// TestDeriveTensorParallel: the fewest GPUs that divide the KV heads and the node and
-// hold the weights; the most there are where none do.
+// TestDeriveTensorParallel: the fewest GPUs that divide the KV heads and the node, and hold the weights; the most possible if none do.
 func TestDeriveTensorParallel(t *testing.T) {
 	// 2 GiB of weights a layer.
 	model := func(layers, kvHeads int) llm.Model {
@@ -31,8 +30,7 @@ func TestDeriveTensorParallel(t *testing.T) {
 	}
 }
 
-// TestDerivedAsPresets: on the default node each model gets the GPUs that its preset
-// names.
+// TestDerivedAsPresets: on the default node, each model gets the number of GPUs that its preset gives.
 func TestDerivedAsPresets(t *testing.T) {
 	for _, name := range Names(Model) {
 		c := mustLoad(t, "", Options{SectionsOnly: true, Flags: []Flag{{"--model", "run.model", name}}})

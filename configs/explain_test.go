@@ -17,8 +17,8 @@ import (
 	. "github.com/l3sim/l3sim/configs"
 )
 
-// TestExplainEveryKey: each key has a meaning, a place and, if it is a number, a range
-// and what its value is from. Those of kernels that not every fit has are of a GPU that has them.
+// TestExplainEveryKey: each key has a meaning, a place and, if it is a number, a range and a source of its value. Keys of kernels that not
+// every fit has are tested with a GPU that has them.
 func TestExplainEveryKey(t *testing.T) {
 	plain := mustLoad(t, "", Options{})
 	all := map[string]map[string]Explanation{} // by fit
@@ -41,7 +41,7 @@ func TestExplainEveryKey(t *testing.T) {
 	}
 }
 
-// withKernel returns the --set of a fit that sets the key, where that of a configuration does not and another one does, else "".
+// withKernel returns the --set of a fit that sets the key, if the configuration's fit does not and another one does, else "".
 func withKernel(c *Config, key string) string {
 	if fit := c.FitWith(key); fit != "" && fit != c.GPU.Fit {
 		return fmt.Sprintf("gpu.fit=%q", fit)
@@ -68,7 +68,7 @@ func explainAll(t *testing.T, o Options) map[string]Explanation {
 	return all
 }
 
-// TestRanges: what explain calls the range of a number is what is taken: its ends, or what is next to an end that it leaves out, and nothing beyond.
+// TestRanges: the range that explain gives is the accepted one: its ends (or the numbers next to an excluded end), and nothing beyond.
 func TestRanges(t *testing.T) {
 	plain, all, of := mustLoad(t, "", Options{}), explainAll(t, Options{}), map[string]*Config{} // by fit
 	ranges := regexp.MustCompile(`^(more than )?(-?[0-9.][^ ,]*)(?: to |, at most )([0-9.][^ ]*)( clocks)?$`)
@@ -114,7 +114,7 @@ func TestRanges(t *testing.T) {
 	}
 }
 
-// next returns the number of v's type that is next to it, above or below.
+// next returns the next representable number of v's type, above or below.
 func next(v reflect.Value, sign int) reflect.Value {
 	n := reflect.New(v.Type()).Elem()
 	if v.CanFloat() {
@@ -125,8 +125,8 @@ func next(v reflect.Value, sign int) reflect.Value {
 	return n
 }
 
-// TestExplainLayers: the value is that of the highest layer, and its place where it is
-// set; a preset that a flag names has the line, and is named.
+// TestExplainLayers: the value is that of the highest layer, and its place is where it is set. For a preset that a flag names, the place is
+// the preset's line.
 func TestExplainLayers(t *testing.T) {
 	for _, c := range []struct {
 		key                  string
@@ -146,7 +146,7 @@ func TestExplainLayers(t *testing.T) {
 	}
 }
 
-// TestExplainOwnModel: a file with a whole model of its own names it in [run]. What is derived of the model, here the policy of its indexer, is
+// TestExplainOwnModel: a file with a whole model names it in [run]. Keys derived from the model, here the policy of its indexer, are
 // explained by that line.
 func TestExplainOwnModel(t *testing.T) {
 	c, err := Load(Options{Flags: []Flag{{"--model", "run.model", "deepseek-v3.2"}, {"--gpu", "gpu.preset", "h200-sxm"}, {"--system", "run.system", "gpu-only"}}})

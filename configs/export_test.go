@@ -1,6 +1,6 @@
 package configs
 
-// LoadText loads what an overlay text and the options amount to.
+// LoadText loads an overlay text and options.
 func (ld *Loader) LoadText(file, overlay string, o Options) (*Config, error) {
 	l, err := ld.parse(file, overlay)
 	if err != nil {
@@ -13,13 +13,13 @@ func (ld *Loader) LoadText(file, overlay string, o Options) (*Config, error) {
 	return r.config, nil
 }
 
-// Meanings are those of all fields that keys are of.
+// Meanings are the meanings of all fields with keys.
 var Meanings = meanings
 
 // FormerKeys are the keys that were renamed or removed.
 var FormerKeys = formerKeys
 
-// CheckVariants returns what is wrong with the variants of a system preset's text.
+// CheckVariants returns the fault in the variants of a system preset's text.
 func (ld *Loader) CheckVariants(file, text string) error {
 	_, err := ld.parseVariants(file, text)
 	return err

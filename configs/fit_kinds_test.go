@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestCheckFit: what is wrong with a user's [fit] is told with its line.
+// TestCheckFit: a fault in a user's [fit] is reported with its line.
 func TestCheckFit(t *testing.T) {
 	const ok = "[fit]\nsource = \"mine\"\nrows = 3\nbase = \"h200-sxm\"\n\n[fit.kinds]\n"
 	for text, want := range map[string]string{

@@ -16,8 +16,8 @@ import (
 // nowSection was a key and is a section now.
 const nowSection = "policy.window"
 
-// TestFormerKeys: CHANGELOG.md's table is that of the program, which has each name once, sorted, names keys that
-// there are and does not name a key that is there still.
+// TestFormerKeys: CHANGELOG.md has the program's table of former keys. It has each name once, sorted; new names exist, and old names do
+// not.
 func TestFormerKeys(t *testing.T) {
 	text, err := os.ReadFile("../CHANGELOG.md")
 	if err != nil {
@@ -50,7 +50,7 @@ func TestFormerKeys(t *testing.T) {
 	}
 }
 
-// TestFormerKeysAreRefused: a file, --set and 'config explain' name the place, the old key and the new one.
+// TestFormerKeysAreRefused: errors of a file, --set and 'config explain' have the place, the old key and the new one.
 func TestFormerKeysAreRefused(t *testing.T) {
 	for _, f := range FormerKeys {
 		name := f.Name + strings.Repeat("x", strings.Count(f.Name+"!", ".!"))

@@ -22,8 +22,8 @@ func tableFile(t *testing.T, name, text string) string {
 	return path
 }
 
-// TestNamedTables: a table that a layer names replaces the entries of the layers below. What stands beside the name lies over it, in
-// whatever order, and so does what a higher layer says.
+// TestNamedTables: a table that a layer names replaces the entries of lower layers. Keys next to the name override it, in any order, and so
+// do keys of higher layers.
 func TestNamedTables(t *testing.T) {
 	fit := tableFile(t, "mine.toml", "[fit]\nsource = \"mine\"\nrows = 3\n\n[gpu.gemm]\nridge = 5.5\noverhead = \"3us\"\n")
 	constants := tableFile(t, "energy.toml", "[energy]\npue = \"1.5 [1.4, 1.6] press\"\n")
@@ -55,8 +55,8 @@ func TestNamedTables(t *testing.T) {
 	}
 }
 
-// TestWholeGPUsKernels: a GPU with a name of its own may lack optional sections of kernels, but no others, and none of a section's keys
-// but its optional ones.
+// TestWholeGPUsKernels: a GPU with its own name may leave out optional sections of kernels, but no other section, and of a section only its
+// optional keys.
 func TestWholeGPUsKernels(t *testing.T) {
 	var text strings.Builder
 	if err := mustLoad(t, "", Options{Sets: []string{"gpu.fit=h200-sxm.sglang-0.5.14", "gpu.name=mine"}}).WriteTOML(&text); err != nil {
@@ -64,7 +64,7 @@ func TestWholeGPUsKernels(t *testing.T) {
 	}
 	_, whole, _ := strings.Cut(text.String(), "\n[gpu]\n")
 	whole, _, _ = strings.Cut("[gpu]\n"+whole, "\n[pcie]")
-	whole = regexp.MustCompile("(?m)^(preset|fit) = .*\n").ReplaceAllString(whole, "") // it starts from none
+	whole = regexp.MustCompile("(?m)^(preset|fit) = .*\n").ReplaceAllString(whole, "") // without a preset
 	without := func(section, key string) string {                                      // leaves out a key, or the whole section
 		before, rest, has := strings.Cut(whole, "\n["+section+"]\n")
 		own, after, _ := strings.Cut(rest, "\n[")
@@ -93,7 +93,7 @@ func TestWholeGPUsKernels(t *testing.T) {
 	}
 }
 
-// TestNamedTableFaults: what is no table, or has keys of others, is refused by name and line.
+// TestNamedTableFaults: a file that is not a table, or has other keys, is refused with its name and line.
 func TestNamedTableFaults(t *testing.T) {
 	other := tableFile(t, "other.toml", "[gpu.gemm]\nridge = 5.5\n[gpu]\nsms = 3\n")
 	none := tableFile(t, "none.toml", "[fit]\nsource = \"x\"\n")
@@ -114,7 +114,7 @@ func TestNamedTableFaults(t *testing.T) {
 	}
 }
 
-// TestWrittenTables: a written configuration has all entries, so that it is read again without the file that it names.
+// TestWrittenTables: a written configuration has all entries, so it can be read again without the file that it names.
 func TestWrittenTables(t *testing.T) {
 	fit := tableFile(t, "mine.toml", "[gpu.gemm]\nridge = 5.5\n")
 	cfg, err := system.Configs().Load(Options{Sets: []string{"gpu.fit=" + fit}})
@@ -134,7 +134,7 @@ func TestWrittenTables(t *testing.T) {
 	}
 }
 
-// TestEveryEntryHasATable: tables have entries and are none, and the fits that ship say where they are from.
+// TestEveryEntryHasATable: names of tables are not entries, every table has entries, and shipped fits have sources.
 func TestEveryEntryHasATable(t *testing.T) {
 	entries := map[string]int{}
 	for _, key := range system.Keys().Names() {

@@ -2,7 +2,7 @@ package configs
 
 import "testing"
 
-// TestKnownFollowsBases: a kind is its own fit's, its base's, or nobody's; a base of another GPU is in proportion to data sheets.
+// TestKnownFollowsBases: a kind comes from its own fit, its base, or nothing; a base of another GPU counts as scaled by data sheets.
 func TestKnownFollowsBases(t *testing.T) {
 	for _, c := range []struct {
 		fit, kind string

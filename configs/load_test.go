@@ -28,7 +28,7 @@ func load(overlay string, o Options) (*Config, error) {
 	return system.Configs().LoadText("x.toml", overlay, o)
 }
 
-// mustLoad is load for what must be right.
+// mustLoad is load without an error.
 func mustLoad(t *testing.T, overlay string, o Options) *Config {
 	t.Helper()
 	c, err := load(overlay, o)
@@ -38,8 +38,8 @@ func mustLoad(t *testing.T, overlay string, o Options) *Config {
 	return c
 }
 
-// TestEveryKeyIsSet: presets, and what a system's section says where they do not, set
-// every key, but for those of kernels that are not known for their GPU.
+// TestEveryKeyIsSet: presets, and systems' defaults for their own sections, set every key, except those of kernels that are unknown for
+// their GPU.
 func TestEveryKeyIsSet(t *testing.T) {
 	for _, name := range Names(SystemPresets) {
 		c, err := Load(Options{Sets: []string{"preset=" + name}})
@@ -58,7 +58,7 @@ func TestEveryKeyIsSet(t *testing.T) {
 	}
 }
 
-// TestECCOfNode: in-line ECC leaves its share of the node's capacity, side-band ECC all.
+// TestECCOfNode: in-line ECC takes its share of the node's capacity, side-band ECC none.
 func TestECCOfNode(t *testing.T) {
 	for ecc, want := range map[string]units.Bytes{"none": 32 * units.GiB, "side-band": 32 * units.GiB, "inline": 28 * units.GiB, "inline-16": 30 * units.GiB} {
 		c, err := Load(Options{Sets: []string{`dram.ecc="` + ecc + `"`}})
@@ -84,7 +84,7 @@ func TestDefault(t *testing.T) {
 	}
 }
 
-// TestModels: replicas and KV heads a channel of each model of the paper on the default node.
+// TestModels: replicas and KV heads for each channel, for each model of the paper on the default node.
 func TestModels(t *testing.T) {
 	for name, want := range map[string]struct{ replicas, headsPerChannel int }{
 		"opt-66b": {4, 18}, "gpt-89b": {2, 12}, "gpt-175b": {1, 6},
@@ -97,7 +97,7 @@ func TestModels(t *testing.T) {
 		}
 	}
 	for _, name := range Names(Model) {
-		mustLoad(t, "run.model = '"+name+"'", Options{Sets: []string{"run.system=gpu-only", "gpu.memory_capacity=300GiB"}}) // which hold every model
+		mustLoad(t, "run.model = '"+name+"'", Options{Sets: []string{"run.system=gpu-only", "gpu.memory_capacity=300GiB"}}) // holds every model
 	}
 }
 
@@ -114,10 +114,9 @@ func TestPrecedence(t *testing.T) {
 	}
 }
 
-// TestSectionPresets: a section's keys stay with the preset they were written
-// for.
+// TestSectionPresets: a section's keys stay with the preset for which they were written.
 func TestSectionPresets(t *testing.T) {
-	// Keys without a preset of their own apply to whatever a flag names.
+	// Keys without their own preset apply to any preset that a flag names.
 	flag := Options{Flags: []Flag{{"--model", "run.model", "opt-66b"}}}
 	if c := mustLoad(t, "[model]\nlayers = 2", flag); c.Model.Layers != 2 || c.Model.Heads != 72 {
 		t.Errorf("got %d layers, %d heads, want 2, 72", c.Model.Layers, c.Model.Heads)
@@ -261,7 +260,7 @@ func TestMissingFile(t *testing.T) {
 	}
 }
 
-// TestTwoPresets: a file and --set may not name different system presets.
+// TestTwoPresets: a file and --set must not name different system presets.
 func TestTwoPresets(t *testing.T) {
 	_, err := load("preset = 'other'", Options{Sets: []string{"preset=dgx-a100-l3"}})
 	if want := `--set: preset = "dgx-a100-l3": expected "other", which x.toml names`; err == nil || err.Error() != want {
@@ -305,8 +304,7 @@ func TestHashSeesEveryKey(t *testing.T) {
 	}
 }
 
-// FuzzLoad: any text is either one input error on one line, or a configuration
-// that can be written and read back.
+// FuzzLoad: any text gives either one input error on one line, or a configuration that can be written and read back.
 func FuzzLoad(f *testing.F) {
 	for _, name := range Names() {
 		if text, err := Source(name); err == nil {

@@ -27,7 +27,7 @@ func ours(defaults string) *Loader {
 	})
 }
 
-// TestSectionOfASystem: what a system says of itself is all that the loader needs.
+// TestSectionOfASystem: a system's own declaration is all that the loader needs.
 func TestSectionOfASystem(t *testing.T) {
 	const defaults = "[own]\ndepth = 3 # as deep as that\nway = \"up\"\n"
 	ld := ours(defaults)

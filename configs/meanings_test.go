@@ -20,8 +20,8 @@ import (
 
 var update = flag.Bool("update", false, "write meanings.tsv anew")
 
-// TestMeanings: meanings.tsv holds what the comments of the fields say, once for every field that keys are of.
-// After a change of a comment, 'go test ./configs -run Meanings -update' writes it.
+// TestMeanings: meanings.tsv has the comments of all fields with keys, each once. After a change of a comment, 'go test ./configs -run
+// Meanings -update' writes it.
 func TestMeanings(t *testing.T) {
 	comments := map[reflect.Type]map[string]string{}
 	var b strings.Builder
@@ -70,9 +70,8 @@ func parse(t *testing.T, dir string) *ast.File {
 	return pkg
 }
 
-// fieldComments returns the comments of a struct's fields, on one line each, with keys
-// and values in the place of the names of fields and constants. A field without one has
-// that of the field before if that mentions it.
+// fieldComments returns the comments of a struct's fields, on one line each, with the names of fields and constants replaced by keys and
+// values. A field without a comment has the previous field's, if that mentions it.
 func fieldComments(t *testing.T, owner reflect.Type) map[string]string {
 	dir := "../" + strings.TrimPrefix(owner.PkgPath(), "github.com/l3sim/l3sim/")
 	pkg := parsed[dir]
@@ -98,7 +97,7 @@ func fieldComments(t *testing.T, owner reflect.Type) map[string]string {
 		}
 		before := ""
 		for _, f := range spec.Type.(*ast.StructType).Fields.List {
-			text := f.Comment.Text() // a comment above may be a heading of several
+			text := f.Comment.Text() // a comment above may be the heading of several fields
 			if text == "" {
 				text = f.Doc.Text()
 			}

@@ -11,7 +11,7 @@ import (
 
 const llamaShape = `{"model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256`
 
-// TestModelFiles: what --model takes of models on Hugging Face, and what it calls them.
+// TestModelFiles: the forms of Hugging Face models that --model accepts, and the names that it gives them.
 func TestModelFiles(t *testing.T) {
 	t.Chdir(t.TempDir())
 	write := func(path, text string) {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestModelKinds: weights, archives and pages that are given for a config.json are called what they are, whatever their size.
+// TestModelKinds: weights, archives and web pages given instead of a config.json are recognised, whatever their size.
 func TestModelKinds(t *testing.T) {
 	for first, want := range map[string]string{
 		"GGUF\x03\x00\x00\x00" + strings.Repeat("\x00", 17<<20):  "weights in GGUF: expected the model's config.json",

@@ -12,24 +12,23 @@ import (
 	. "github.com/l3sim/l3sim/configs"
 )
 
-// llamaSmall returns the parameters that Model leaves out of LLaMA's shape: RMS norms
-// before attention, before the feed-forward network and at the end.
+// llamaSmall returns the number of LLaMA's parameters that Model leaves out: RMS norms before attention, before the feed-forward network
+// and at the end.
 func llamaSmall(m *llm.Model) int { return (2*m.Layers + 1) * m.Hidden }
 
-// qwenSmall is llamaSmall with Qwen2's biases of q, k and v.
+// qwenSmall is llamaSmall plus Qwen2's biases of q, k and v.
 func qwenSmall(m *llm.Model) int { return llamaSmall(m) + m.Layers*m.QKVWidth() }
 
-// optSmall is what Model leaves out of OPT's shape: biases of all matrices, layer norms
-// of two vectors, and two more positions.
+// optSmall returns the number of OPT's parameters that Model leaves out: biases of all matrices, layer norms of two vectors, and two more
+// positions.
 func optSmall(m *llm.Model) int {
 	layer := m.QKVWidth() + m.Hidden + m.FFNHidden + m.Hidden + 4*m.Hidden
 	return m.Layers*layer + 2*m.Hidden + 2*m.Hidden
 }
 
-// TestPublishedParameters: each preset has the parameters of the published checkpoint,
-// to the last one with the norms and biases that Model leaves out: the totals that
-// Hugging Face shows for the safetensors, and for OPT, which has none, the sum of the
-// shapes of its tensors. The GPTs of the L3 paper are not published: their names count.
+// TestPublishedParameters: each preset has exactly the published checkpoint's number of parameters, including the norms and biases that
+// Model leaves out. The totals are those that Hugging Face shows for the safetensors; OPT has none, so its total is the sum of its tensors'
+// shapes. The GPTs of the L3 paper are not published: their names give the number.
 func TestPublishedParameters(t *testing.T) {
 	published := map[string]struct {
 		parameters, off float64
@@ -74,14 +73,14 @@ func TestPublishedParameters(t *testing.T) {
 	}
 }
 
-// fromFiles are the presets of models whose config.json the reader's tests have.
+// fromFiles are the presets of models whose config.json is in the reader's tests.
 var fromFiles = map[string]string{
 	"deepseek-v3": "deepseek-ai/DeepSeek-V3", "deepseek-v3.2": "deepseek-ai/DeepSeek-V3.2", "kimi-k2": "moonshotai/Kimi-K2-Instruct", "glm-4.5-air": "zai-org/GLM-4.5-Air",
 	"glm-5-fp8": "zai-org/GLM-5-FP8", "qwen3-235b-a22b": "Qwen/Qwen3-235B-A22B", "qwen3-30b-a3b": "Qwen/Qwen3-30B-A3B", "gpt-oss-120b": "openai/gpt-oss-120b",
 	"llama-4-scout": "meta-llama/Llama-4-Scout-17B-16E-Instruct", "minimax-m2.5": "MiniMaxAI/MiniMax-M2.5", "gemma-3-27b": "google/gemma-3-27b-it",
 }
 
-// TestPresetsOfFiles: a preset is what its published config.json says, key by key.
+// TestPresetsOfFiles: a preset equals its published config.json, key by key.
 func TestPresetsOfFiles(t *testing.T) {
 	text, err := os.ReadFile("../llm/testdata/configs.json")
 	var files map[string]json.RawMessage
@@ -107,8 +106,7 @@ func TestPresetsOfFiles(t *testing.T) {
 	}
 }
 
-// TestPublishedContext: each preset has the context of its published config.json: max_position_embeddings, or none where nobody
-// publishes one.
+// TestPublishedContext: each preset has the context of its published config.json, max_position_embeddings, or none if none is published.
 func TestPublishedContext(t *testing.T) {
 	published := map[string]int{
 		"tiny-lm": 0, "gpt-89b": 0, "gpt-175b": 0, "opt-13b": 2048, "opt-30b": 2048, "opt-66b": 2048,
@@ -129,7 +127,7 @@ func TestPublishedContext(t *testing.T) {
 	}
 }
 
-// TestPublishedWindow: of the presets Mistral 7B v0.1 alone has a sliding window, as FromHuggingFace reads its config.json. Mixtral's
+// TestPublishedWindow: of the presets, only Mistral 7B v0.1 has a sliding window in its config.json, as FromHuggingFace reads it. Mixtral's
 // is null, and use_sliding_window is false in Qwen2, Qwen2.5 and Qwen3.
 func TestPublishedWindow(t *testing.T) {
 	for _, name := range Names(Model) {
@@ -150,7 +148,7 @@ func TestPublishedWindow(t *testing.T) {
 	}
 }
 
-// TestBesideFiles: files of AutoGPTQ and AutoAWQ beside config.json say what that does not.
+// TestBesideFiles: files of AutoGPTQ and AutoAWQ beside config.json add what it lacks.
 func TestBesideFiles(t *testing.T) {
 	text, err := os.ReadFile("testdata/modelopt_fp8/config.json")
 	if err != nil {
@@ -169,7 +167,7 @@ func TestBesideFiles(t *testing.T) {
 	}
 }
 
-// TestModelOptBeside: hf_quant_config.json beside config.json says what that does not: 67.7 GiB of FP8, not 131.4.
+// TestModelOptBeside: hf_quant_config.json beside config.json adds what it lacks: 67.7 GiB of FP8, not 131.4.
 func TestModelOptBeside(t *testing.T) {
 	c, err := Load(Options{Flags: []Flag{{"--model", "run.model", "testdata/modelopt_fp8/config.json"}}})
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestChipsByHand: what two names must have in common to be of one GPU: their numbers in order, and the letters before the first of them.
+// TestChipsByHand: two names may mean one GPU if their numbers match in order, and so do the letters before the first number.
 func TestChipsByHand(t *testing.T) {
 	for name, want := range map[string]string{"rtx-a6000": "rtxa6000", "a100-sxm-80gb": "a100", "gb200": "gb200", "b 200_x": "b200", "tpu": "", "4090": "4090"} {
 		if got := chip(name); got != want {
@@ -39,7 +39,7 @@ func TestChipsByHand(t *testing.T) {
 	}
 }
 
-// TestTitlesByHand: up to four changed keys are named, of more the number of the others.
+// TestTitlesByHand: a title names up to four changed keys, and the number of the others.
 func TestTitlesByHand(t *testing.T) {
 	for n, want := range []string{"x", "x, changed: a", "x, changed: a, b", "x, changed: a, b, c", "x, changed: a, b, c, d", "x, changed: a, b, c, d and 1 more", "x, changed: a, b, c, d and 2 more"} {
 		if got := titled("x", strings.Fields("a b c d e f")[:n]); got != want {

@@ -9,8 +9,8 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// TestNearestPreset: a name that begins a preset's stands for it before a similar one does, and one with another number is another
-// product, for which there is no guess.
+// TestNearestPreset: a preset that begins with the name has priority over a similar one. A name with another number is another product, for
+// which nothing is suggested.
 func TestNearestPreset(t *testing.T) {
 	for _, c := range []struct {
 		kind       Kind
@@ -29,7 +29,7 @@ func TestNearestPreset(t *testing.T) {
 	}
 }
 
-// TestUnknownPresetLeadsOn: the error for a name that is no preset says how to get one.
+// TestUnknownPresetLeadsOn: the error for an unknown preset explains how to get one.
 func TestUnknownPresetLeadsOn(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
@@ -66,7 +66,7 @@ func TestUnknownPresetLeadsOn(t *testing.T) {
 	}
 }
 
-// TestForeignDRAM: a part in another simulator's form is named as that, whether there is such a file or not.
+// TestForeignDRAM: a part in another simulator's format is recognised by its name, whether the file exists or not.
 func TestForeignDRAM(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if err := os.WriteFile("ds3.ini", []byte("[dram_structure]\nprotocol = DDR4\n"), 0o600); err != nil {
@@ -80,7 +80,7 @@ func TestForeignDRAM(t *testing.T) {
 	}
 }
 
-// TestFindBehindNames: keys with a word in their meaning stand behind those with it in their name, and people's words lead to a key.
+// TestFindBehindNames: keys with a word in their meaning follow those with it in their name, and common names lead to a key.
 func TestFindBehindNames(t *testing.T) {
 	for word, want := range map[string][]string{"ranksets": {"node.ranksets", "comm.rotation"}, "mapping": {"comm.rotation"}} {
 		found, err := plain.Find(Options{}, word)

@@ -11,8 +11,8 @@ import (
 	. "github.com/l3sim/l3sim/configs"
 )
 
-// TestNodeByHand: replicas and channels of a node, the ranks of its DIMMs and what is in one. A DIMM of DDR5 has two of the channels; sides of
-// DIMMs that no rank fills count as whole ones.
+// TestNodeByHand: replicas and channels of a node, the ranks of its DIMMs, and a rank's capacity. A DDR5 DIMM has two of the channels;
+// partly filled DIMMs count as whole ones.
 func TestNodeByHand(t *testing.T) {
 	for _, c := range []struct {
 		part                                     string
@@ -39,9 +39,9 @@ func TestNodeByHand(t *testing.T) {
 	}
 }
 
-// TestDiesThatAreGiven: a part with dies of its own must have those that the capacity of a rank takes.
+// TestDiesThatAreGiven: dram.dies, if given, must equal the number that a rank's capacity needs.
 func TestDiesThatAreGiven(t *testing.T) {
-	// 1 TiB on 16 channels of 4 ranks is 16 GiB a rank: two dies of 8 Gb at each of 8 positions.
+	// 1 TiB on 16 channels of 4 ranks is 16 GiB for each rank: two dies of 8 Gb at each of 8 positions.
 	sets := []string{"dram.preset=ddr4-3200-8gb-x8", "node.channels=16", "node.ranksets=4", "node.memory_capacity=1TiB"}
 	for dies, want := range map[string]string{"dram.dies=0": "", "dram.dies=2": "", "dram.dies=1": "dram.dies = 1: expected 2", "dram.dies=3": "dram.dies = 3: expected 2"} {
 		c, err := Load(Options{Sets: append(sets, dies)})
@@ -51,7 +51,8 @@ func TestDiesThatAreGiven(t *testing.T) {
 	}
 }
 
-// TestHeadsThatVerify: each token that a step verifies has a query of each query head of a group; and which models and policies attend to all.
+// TestHeadsThatVerify: each token that a step verifies has one query for each query head of a group. Also: which models and policies attend
+// to all tokens.
 func TestHeadsThatVerify(t *testing.T) {
 	for sets, want := range map[string]struct {
 		queries int

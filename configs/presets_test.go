@@ -9,8 +9,7 @@ import (
 	"testing"
 )
 
-// TestPresetComments: a preset starts with what it is, and every number and
-// quantity in it says where it is from and what it moves.
+// TestPresetComments: a preset starts with a description, and every number and quantity in it has its source and effect.
 func TestPresetComments(t *testing.T) {
 	seen := map[string]Kind{}
 	for _, p := range Presets() {
@@ -25,7 +24,7 @@ func TestPresetComments(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		commented := false // by a comment line right above
+		commented := false // by a comment line directly above
 		for i, line := range strings.Split(text, "\n") {
 			_, value, isKey := strings.Cut(line, "=")
 			value = strings.TrimSpace(value)
@@ -43,8 +42,8 @@ func TestPresetComments(t *testing.T) {
 	}
 }
 
-// TestSectionFiles: a preset of a section sets all keys of that section and
-// no others, but for those that say how a server uses it; a GPU sets those of PyTorch's kernels or none of them.
+// TestSectionFiles: a preset of a section sets all keys of that section and no others, except those that say how a server uses it; a GPU
+// sets all of PyTorch's kernels or none.
 func TestSectionFiles(t *testing.T) {
 	for _, b := range bases {
 		for _, name := range Names(b.kind) {
@@ -71,7 +70,7 @@ func TestSectionFiles(t *testing.T) {
 	}
 }
 
-// ofEveryGPU are optional keys, or the beginnings of some, that the presets of all GPUs set.
+// ofEveryGPU are optional keys, or prefixes of keys, that the presets of all GPUs set.
 var ofEveryGPU = []string{"gpu.fit", "gpu.price", "gpu.extend_attention.", "gpu.narrow_kv.", "gpu.scale."}
 
 func TestUnknownPreset(t *testing.T) {
@@ -79,13 +78,13 @@ func TestUnknownPreset(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), `did you mean "gpt-175b"?`) {
 		t.Errorf("got %v", err)
 	}
-	if _, err = Source("nope"); err == nil || strings.Count(err.Error(), " a100-sxm-80gb,") != 1 { // a GPU and its fit
+	if _, err = Source("nope"); err == nil || strings.Count(err.Error(), " a100-sxm-80gb,") != 1 { // a GPU and its fit share a name
 		t.Errorf("got %v", err)
 	}
 }
 
-// TestNamesReadNoTables: names of other presets, which every command's help has, are there without the tables of DRAM. A process of its
-// own shows it: what is read is kept.
+// TestNamesReadNoTables: names of other presets, which every command's help lists, do not need the DRAM tables. It needs its own process,
+// since tables once read are cached.
 func TestNamesReadNoTables(t *testing.T) {
 	const key = "L3SIM_TEST_NAMES"
 	if os.Getenv(key) == "" {

@@ -10,8 +10,8 @@ import (
 	"github.com/l3sim/l3sim/system"
 )
 
-// TestOtherFitReplaces: a fit in the place of the one that a GPU's preset names has none of that one's kernels: vLLM's on a B200 takes no
-// kernels of TensorRT-LLM. A file with a few keys lies over the preset's fit.
+// TestOtherFitReplaces: a fit that replaces the one of a GPU's preset keeps none of that one's kernels: vLLM's fit on a B200 uses no
+// kernels of TensorRT-LLM. A file with a few keys overrides parts of the preset's fit.
 func TestOtherFitReplaces(t *testing.T) {
 	check := func(how string, g *gpu.Spec, want bool) {
 		t.Helper()

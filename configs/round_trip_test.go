@@ -13,8 +13,7 @@ import (
 	. "github.com/l3sim/l3sim/configs"
 )
 
-// drawOverride draws "key=value" for a random key with a value of its type that
-// is often, but not always, legal.
+// drawOverride draws "key=value" for a random key with a value of its type, which is often but not always legal.
 func drawOverride(t *rapid.T, c *Config) string {
 	k := rapid.SampledFrom(keys.Keys).Draw(t, "key")
 	key, old := k.Name, k.Get(c).Interface()
@@ -44,8 +43,7 @@ func drawOverride(t *rapid.T, c *Config) string {
 	return key + "=" + value
 }
 
-// TestRoundTrip: what WriteTOML writes gives the same configuration and hash,
-// read alone. Rapid draws again for those that are not legal.
+// TestRoundTrip: the output of WriteTOML, loaded alone, gives the same configuration and hash. Rapid draws again for illegal ones.
 func TestRoundTrip(t *testing.T) {
 	preset, err := Load(Options{})
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/l3sim/l3sim/system"
 )
 
-// TestRulesNameTheirKeys: a rule gives the other keys that it names as values, so that its error knows them. An error that is about a
-// key of the preset is then reported where the user set one of them.
+// TestRulesNameTheirKeys: rules pass the other keys that they name as values of type Key. The error for a preset's key can then be reported
+// where the user set one of these.
 func TestRulesNameTheirKeys(t *testing.T) {
 	t.Parallel()
 	keys := system.Configs().Keys().Names()
@@ -52,7 +52,7 @@ func TestRulesNameTheirKeys(t *testing.T) {
 	}
 }
 
-// messages returns the texts of what a rule expects, if a node is one: a call of Check.That, or an input.Error that has no OtherKeys.
+// messages returns the expected texts of a rule, if a node is one: a call of Check.That, or an input.Error without OtherKeys.
 func messages(n ast.Node) (texts []string) {
 	var of []ast.Expr
 	switch n := n.(type) {
@@ -87,8 +87,8 @@ func messages(n ast.Node) (texts []string) {
 	return texts
 }
 
-// TestOtherKeys: the error for a key of the preset is where the user set another key of the rule: one of the same section, of the
-// section around it, or of any other, the first that is set.
+// TestOtherKeys: the error for a preset's key is reported where the user set another key of the rule, the first that is set: in the same
+// section, the enclosing section, or any other.
 func TestOtherKeys(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ sets, want string }{

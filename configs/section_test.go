@@ -31,8 +31,7 @@ const tiny = "[model]\nname = \"tiny\"\nlayers = 2\nhidden = 64\nheads = 4\nkv_h
 const llamaJSON = `
  {"model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32, "num_hidden_layers": 32, "vocab_size": 32000, "intermediate_size": 11008, "_name_or_path": "x"}`
 
-// TestLoadModel: a preset, a file that starts from one, and whole ones; a config.json gets
-// as few GPUs as hold it.
+// TestLoadModel: a preset, a file that starts from one, and whole models; a config.json gets the fewest GPUs that hold it.
 func TestLoadModel(t *testing.T) {
 	g, _, err := LoadGPU("--gpu", "a100-sxm-80gb")
 	if err != nil {
@@ -61,7 +60,7 @@ func TestLoadModel(t *testing.T) {
 	}
 }
 
-// TestLoadSectionErrors: what is wrong is named by the flag or the file.
+// TestLoadSectionErrors: errors name the flag or the file.
 func TestLoadSectionErrors(t *testing.T) {
 	g, _, _ := LoadGPU("--gpu", "a100-sxm-80gb")
 	foreign := written(t, "a.toml", tiny+"[node]\ngpus = 5\n")
@@ -81,7 +80,7 @@ func TestLoadSectionErrors(t *testing.T) {
 	}
 }
 
-// TestLoadGPULink: a file of a GPU may have its link, a preset has none.
+// TestLoadGPULink: a GPU's file may include its link; a preset has none.
 func TestLoadGPULink(t *testing.T) {
 	if g, link, err := LoadGPU("--gpu", "a100-paper"); err != nil || g.Name != "a100-paper" || link != nil {
 		t.Errorf("got %+v, %+v, %v", g, link, err)
@@ -101,7 +100,7 @@ func TestLoadGPULink(t *testing.T) {
 	}
 }
 
-// TestModelTitles: a title names what differs from the preset.
+// TestModelTitles: a title lists the differences from the preset.
 func TestModelTitles(t *testing.T) {
 	for sets, want := range map[string]string{
 		"": "gpt-89b", "model.layers=5": "gpt-89b, changed: layers", `model.name="mine"`: "mine",
@@ -127,7 +126,7 @@ func TestModelTitles(t *testing.T) {
 	}
 }
 
-// TestNamedGPU: a GPU with a name of its own says which preset it starts from and what differs.
+// TestNamedGPU: a GPU with its own name shows the preset that it starts from and the differences.
 func TestNamedGPU(t *testing.T) {
 	own := written(t, "own.toml", "[gpu]\npreset = \"h200-sxm\"\nname = \"b200\"\nmemory_capacity = \"192GB\"\nmemory_bandwidth = \"8TB/s\"\n")
 	for _, c := range []struct {
@@ -152,8 +151,8 @@ func TestNamedGPU(t *testing.T) {
 	}
 }
 
-// TestWholeSections: the configuration of a run describes the whole model that it names. Others change it, and cannot give it
-// another name without saying what it starts from.
+// TestWholeSections: a run's configuration has the whole model that it names. Other files may change it, but may only rename it if they say
+// what it starts from.
 func TestWholeSections(t *testing.T) {
 	own := written(t, "a.toml", "[run]\nmodel = \"tiny\"\n"+tiny)
 	c, err := Load(Options{ConfigFiles: []string{own}})
@@ -183,7 +182,7 @@ func TestWholeSections(t *testing.T) {
 	}
 }
 
-// TestBaselineBounds: the largest and the smallest values are taken, those beyond not.
+// TestBaselineBounds: the largest and smallest values are accepted, values beyond are not.
 func TestBaselineBounds(t *testing.T) {
 	for set, ok := range map[string]bool{
 		"hbm_pim.queries_per_read=1024": true, "hbm_pim.queries_per_read=1025": false, "hbm_pim.queries_per_read=0": false,
@@ -201,8 +200,7 @@ func TestBaselineBounds(t *testing.T) {
 	}
 }
 
-// TestLoadGPUWithoutPyTorch: a file with a name of its own has all of PyTorch's kernels,
-// or none of them.
+// TestLoadGPUWithoutPyTorch: a file with its own name has all of PyTorch's kernels, or none.
 func TestLoadGPUWithoutPyTorch(t *testing.T) {
 	preset, err := os.ReadFile("gpus/a100-sxm-80gb.toml")
 	if err != nil {

@@ -13,7 +13,8 @@ import (
 	. "github.com/l3sim/l3sim/configs"
 )
 
-// TestOwnDRAMTable: a part of a table of one's own has its rows' places and sources; the table's content is remembered, and another one is refused.
+// TestOwnDRAMTable: a part of a user's table has the places and sources of its rows. The table's content is recorded, and a changed table
+// is refused.
 func TestOwnDRAMTable(t *testing.T) {
 	const text = "standard = 'mine'\nbase = 'ddr4'\nvalues = [\n  '| tRCD | 50 | a sheet',\n]\n"
 	file := written(t, "own.toml", text)
@@ -55,7 +56,8 @@ func TestOwnDRAMTable(t *testing.T) {
 	}
 }
 
-// TestKernelsKnown: kernels are measured where the fit is of the GPU, borrowed where it is of another one, and from data sheets where the GPU differs from its preset.
+// TestKernelsKnown: kernels are measured if the fit is of the GPU, borrowed if it is of another one, and from data sheets if the GPU
+// differs from its preset.
 func TestKernelsKnown(t *testing.T) {
 	for _, c := range []struct {
 		sets  string
@@ -90,7 +92,7 @@ func TestKernelsKnown(t *testing.T) {
 	}
 }
 
-// TestFindNothing: a word of no key leads to the nearest word of one.
+// TestFindNothing: a word that matches no key gives the nearest word of a key.
 func TestFindNothing(t *testing.T) {
 	_, err := system.Configs().Find(Options{}, "ranksots")
 	if err == nil || !strings.Contains(err.Error(), `"ranksots"`) && !strings.Contains(err.Error(), "ranksots:") || !strings.HasSuffix(err.Error(), `expected a section, or a word of a key's name or meaning; did you mean "ranksets"?`) {
@@ -113,7 +115,7 @@ func TestFindNothing(t *testing.T) {
 	}
 }
 
-// TestDerivedLayout: whether the GPUs of a replica are derived, and whether anyone asked for it.
+// TestDerivedLayout: whether the number of GPUs of a replica is derived, and whether anyone asked for that.
 func TestDerivedLayout(t *testing.T) {
 	for _, c := range []struct {
 		sets          string
@@ -146,7 +148,7 @@ func TestKindsAndPrices(t *testing.T) {
 	}
 }
 
-// TestMadeByNobody: what no loader made says so, and a loader that is nil has nothing.
+// TestMadeByNobody: configurations that no loader made return an error, and a nil loader has nothing.
 func TestMadeByNobody(t *testing.T) {
 	var none *Loader
 	var c *Config

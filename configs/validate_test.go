@@ -12,10 +12,9 @@ import (
 	. "github.com/l3sim/l3sim/configs"
 )
 
-// TestMemoryThatFitsExactly: GPUs whose memory holds the weights of a replica to the
-// byte beside their reserve are enough for a system with KV elsewhere; with KV in GPU
-// memory the activations of the largest iteration and one page come on top. A byte
-// less on each GPU is not enough.
+// TestMemoryThatFitsExactly: if keys and values are elsewhere, GPUs need exactly the bytes of a replica's weights, in addition to their
+// reserve. With keys and values in GPU memory, they also need the activations of the largest iteration and one page. One byte less on each
+// GPU is too little.
 func TestMemoryThatFitsExactly(t *testing.T) {
 	for _, system := range []string{"l3", "gpu-only"} {
 		for _, gpus := range []int{1, 4} {
@@ -44,7 +43,7 @@ func TestMemoryThatFitsExactly(t *testing.T) {
 	}
 }
 
-// TestNoNegativeRoom: where the reserve takes all that a share leaves, GPUs hold nothing, and not less.
+// TestNoNegativeRoom: if the reserve exceeds the server's share, the room is 0, not negative.
 func TestNoNegativeRoom(t *testing.T) {
 	for _, sets := range [][]string{{"run.system=gpu-only", "gpu.memory_share=0.0001"}, {"run.system=l3", "gpu.memory_share=0.0001"}, {"run.system=hbm-pim", "hbm_pim.capacity_share=0.001"}} {
 		_, err := Load(Options{Sets: append(sets, "run.model=llama-2-7b")})
@@ -54,8 +53,7 @@ func TestNoNegativeRoom(t *testing.T) {
 	}
 }
 
-// TestMemoryShareOfPresets: servers of fair leave a tenth of any GPU's memory free, unless they are told otherwise; those of
-// other presets use all.
+// TestMemoryShareOfPresets: in fair, servers leave a tenth of any GPU's memory free by default; in other presets they use all.
 func TestMemoryShareOfPresets(t *testing.T) {
 	for _, c := range []struct {
 		o    Options
@@ -76,7 +74,7 @@ func TestMemoryShareOfPresets(t *testing.T) {
 	}
 }
 
-// TestKVFormat: the DIMMs have keys and values in the format of the model, FP8 without scales in their rows.
+// TestKVFormat: the DIMMs store keys and values in the model's format; FP8 has no scales in rows.
 func TestKVFormat(t *testing.T) {
 	for _, c := range []struct {
 		format            string

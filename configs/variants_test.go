@@ -11,7 +11,7 @@ import (
 	. "github.com/l3sim/l3sim/configs"
 )
 
-// TestVariants: a variant lies over its preset and below the user.
+// TestVariants: a variant overrides its preset, and the user overrides the variant.
 func TestVariants(t *testing.T) {
 	load := func(sets ...string) *Config {
 		c, err := Load(Options{Preset: "fair", Sets: sets})
@@ -43,7 +43,7 @@ func TestVariants(t *testing.T) {
 	}
 }
 
-// TestFaultsOfVariants: a variant of a preset has keys of a configuration, whole, in quotes, with values of their types.
+// TestFaultsOfVariants: a preset's variant has full keys of a configuration, in quotes, with values of their types.
 func TestFaultsOfVariants(t *testing.T) {
 	for text, want := range map[string]string{
 		`own = { "comm.stripe" = "channels", "scheduler.min_prefill_tokens" = 512 }`: "",
@@ -59,7 +59,8 @@ func TestFaultsOfVariants(t *testing.T) {
 	}
 }
 
-// TestVariantsToTry: those of the system, in the preset's order, without those that set what the user sets; none where the user chooses.
+// TestVariantsToTry: those of the system, in the preset's order, without those that set a key that the user sets; none if the user chooses
+// one.
 func TestVariantsToTry(t *testing.T) {
 	for _, c := range []struct {
 		options Options
@@ -82,7 +83,7 @@ func TestVariantsToTry(t *testing.T) {
 	}
 }
 
-// TestPresetVariants: each variant of a preset is a configuration that differs from the others, and there are few.
+// TestPresetVariants: each variant of a preset is a valid configuration that differs from the others, and there are few.
 func TestPresetVariants(t *testing.T) {
 	for _, preset := range Names(SystemPresets) {
 		for _, s := range system.Configs().Systems() {
@@ -107,7 +108,7 @@ func TestPresetVariants(t *testing.T) {
 	}
 }
 
-// fairVariants returns the variants that the preset fair has of a system.
+// fairVariants returns the variants of a system in the preset fair.
 func fairVariants(t *testing.T, of string) []string {
 	t.Helper()
 	names, err := system.Configs().Variants(Options{Preset: "fair", Sets: []string{"run.system=" + of}})
@@ -117,8 +118,8 @@ func fairVariants(t *testing.T, of string) []string {
 	return names
 }
 
-// TestGPUsAloneAreAVariant: where a preset has variants of gpu-only, cpu-offload has the same with nothing on the host, but for the
-// forecast: an operator whose CPUs only delay leaves them alone and loses nothing.
+// TestGPUsAloneAreAVariant: if a preset has variants of gpu-only, cpu-offload has the same ones with nothing on the host, except the
+// forecast: an operator whose CPUs only slow the system down leaves them idle and loses nothing.
 func TestGPUsAloneAreAVariant(t *testing.T) {
 	load := func(system, variant string, sets ...string) string {
 		c, err := Load(Options{Preset: "fair", Sets: append([]string{"run.system=" + system, "run.variant=" + variant}, sets...)})
@@ -143,8 +144,8 @@ func TestGPUsAloneAreAVariant(t *testing.T) {
 	}
 }
 
-// TestRankPIMHasTheGPUsChunks: each chunk that is a variant of gpu-only is one of rank-pim with its best policy, too: prompts of
-// LongBench gain by it. hbm-pim and gpu+cpu gain by none.
+// TestRankPIMHasTheGPUsChunks: each chunk size that is a variant of gpu-only is also one of rank-pim with its best policy, since prompts of
+// LongBench gain by it. hbm-pim and gpu+cpu do not gain.
 func TestRankPIMHasTheGPUsChunks(t *testing.T) {
 	load := func(system, variant string, sets ...string) *Config {
 		c, err := Load(Options{Preset: "fair", Sets: append([]string{"run.system=" + system, "run.variant=" + variant}, sets...)})

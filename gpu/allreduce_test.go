@@ -25,8 +25,8 @@ func TestAllReduceMeasured(t *testing.T) {
 	}
 }
 
-// TestAllReduceForms pins the measured model with numbers that are easy to follow:
-// one-shot, two-shot, NCCL by its launch and by its transfer, and the limit between.
+// TestAllReduceForms checks the measured model with simple numbers: one-shot, two-shot, NCCL bound by launch and by transfer, and the limit
+// between.
 func TestAllReduceForms(t *testing.T) {
 	s := Spec{Collective: AllReduceSpec{
 		Model: AllReduceMeasured, SmallLimit: units.MiB,
@@ -56,8 +56,8 @@ func TestAllReduceForms(t *testing.T) {
 			t.Errorf("%s: %.6f us, want %.6f", c.name, got, c.us)
 		}
 	}
-	// By NCCL alone flags have little latency and a third of the bandwidth: on two GPUs
-	// both protocols take the same at 600 kB.
+	// In NCCL, the protocol with flags has low latency and a third of the bandwidth: on two GPUs both protocols take equally long at 600
+	// kB.
 	nccl := s
 	nccl.Collective.Method = AllReduceNCCL
 	for bytes, us := range map[units.Bytes]float64{1000: 4 + 2 + 1000/50e3, 599_000: 4 + 2 + 599./50, 601_000: 10 + 4 + 601./150} {
@@ -65,7 +65,7 @@ func TestAllReduceForms(t *testing.T) {
 			t.Errorf("NCCL of %d bytes: %.6f us, want %.6f", bytes, got, us)
 		}
 	}
-	// What a measurement names is what it costs, whatever the size.
+	// The method that a measurement names is costed, whatever the size.
 	for method, us := range map[string]float64{
 		"one_shot": 2 + 4 + 3*2e6/100e3, "two_shot": 2 + 4 + 3 + 2 + 1.5*2e6/200e3, "direct": 2 + 4 + 3 + 2 + 1.5*2e6/200e3, "nccl": chunks(4, 2e6), "": chunks(4, 2e6),
 	} {
@@ -73,7 +73,7 @@ func TestAllReduceForms(t *testing.T) {
 			t.Errorf("%q: %.6f us, want %.6f", method, got, us)
 		}
 	}
-	// Where NCCL beats the direct kernels it runs below their limit, too.
+	// If NCCL is faster than the direct kernels, it also runs below their limit.
 	s.Collective.Latency, s.Collective.LatencyPerGPU, s.Collective.Bandwidth = 8*units.Microsecond, 0, 1e12
 	for _, limit := range []units.Bytes{0, units.MiB} {
 		s.Collective.SmallLimit = limit
@@ -91,8 +91,8 @@ func drawAllReduce(t *rapid.T, low int) (gpus int, n units.Bytes) {
 	return rapid.IntRange(2, 16).Draw(t, "gpus"), units.Bytes(size(t, "bytes", low, 1<<30))
 }
 
-// TestAllReduceBounds: no all-reduce takes longer than NCCL's on the same GPU, twice the
-// links never slow one down, and from 1 MiB on twice the bytes always take longer.
+// TestAllReduceBounds: no all-reduce takes longer than NCCL's on the same GPU, twice as many links never slow one down, and from 1 MiB on
+// twice as many bytes always take longer.
 func TestAllReduceBounds(t *testing.T) {
 	forPresets(t, func(t *rapid.T, s *Spec) {
 		gpus, n := drawAllReduce(t, 1)
@@ -116,10 +116,10 @@ func TestAllReduceBounds(t *testing.T) {
 	})
 }
 
-// TestAllReduceFollowsLinks: from 1 MiB on, where links bind, a GPU with faster links is never
-// slower, and GPUs with the same links take the same. Below it the synchronisation binds, which
-// takes 2 µs less on the A100 than in the kernels that were measured on the H200. Where a server's own kernels were measured, those of
-// eight B200 take longer for 8 MiB than an A100's: links bind from 64 MiB on, and GPUs with the same links differ.
+// TestAllReduceFollowsLinks: from 1 MiB on, where links are the bottleneck, a GPU with faster links is never slower, and GPUs with equal
+// links take equally long. Below, synchronisation dominates, which takes 2 µs less on the A100 than in the kernels measured on the H200. If
+// a server's own kernels were measured, this does not hold: eight B200 take longer for 8 MiB than an A100, links dominate only from 64 MiB
+// on, and GPUs with equal links differ.
 func TestAllReduceFollowsLinks(t *testing.T) {
 	links := map[string]float64{ // GB/s in one direction, of data sheets
 		"rtx-4090-vllm-0.19": 31.5, "rtx-a6000": 31.5, "a100-sxm-40gb": 300, "a100-sxm-80gb": 300, "h100-sxm": 450, "h200-sxm": 450,
@@ -128,7 +128,7 @@ func TestAllReduceFollowsLinks(t *testing.T) {
 	measured := map[string]*Spec{}
 	for _, name := range presetNames(t, "gpus") {
 		s := loadPreset(t, name)
-		if s.Collective.Model != AllReduceMeasured || s.Collective.Method == AllReduceNCCL { // their links are not measured
+		if s.Collective.Model != AllReduceMeasured || s.Collective.Method == AllReduceNCCL { // links are not measured
 			continue
 		}
 		if measured[name] = s; links[name] == 0 {

@@ -9,7 +9,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestAttAccGEMM pins AttAcc's model where its tile does not matter.
+// TestAttAccGEMM checks AttAcc's model where its tile does not matter.
 func TestAttAccGEMM(t *testing.T) {
 	s := loadPreset(t, "a100-paper")
 	// One tile on one of 108 SMs, whatever its shape: both rates are 1/108.
@@ -25,17 +25,16 @@ func TestAttAccGEMM(t *testing.T) {
 	if want := 2 * 512 * 27648 * 8192 / (0.8 * 156e12); !near(c.Seconds, want) {
 		t.Errorf("two full waves take %g s, want %g", c.Seconds, want)
 	}
-	if c.Executed != c.FLOPs { // which draw power: the simulator pads nothing here
+	if c.Executed != c.FLOPs { // the power model uses it: the simulator pads nothing here
 		t.Errorf("%g operations run, %g are useful", c.Executed, c.FLOPs)
 	}
-	// Beyond 512 rows they are padded to 32.
+	// Beyond 512, rows are padded to multiples of 32.
 	if a, b := s.gemmTime(1000, 4096, 4096, 16), s.gemmTime(1024, 4096, 4096, 16); a != b {
 		t.Errorf("1000 rows take %g s, 1024 take %g s, want the same", a, b)
 	}
 }
 
-// TestAttAccSimulator compares every kernel with AttAcc's own code: the file says
-// how it was made.
+// TestAttAccSimulator compares every kernel with AttAcc's own code; the data file describes how it was made.
 func TestAttAccSimulator(t *testing.T) {
 	s := loadPreset(t, "a100-paper")
 	f, err := os.Open("testdata/attacc.csv")
@@ -116,9 +115,8 @@ func TestAttAccAllReduce(t *testing.T) {
 	}
 }
 
-// TestAttAccPasses: activations and norms take a fixed time and one for each byte
-// moved, in proportion to 1,555 GB/s; a norm reads the residual as well, so that
-// adding it costs nothing of its own.
+// TestAttAccPasses: activations and norms take a fixed time plus a time for each byte moved, scaled from 1,555 GB/s; a norm also reads the
+// residual, so adding it is free.
 func TestAttAccPasses(t *testing.T) {
 	s := *loadPreset(t, "a100-paper")
 	for _, bandwidth := range []units.Bandwidth{1555e9, 2039e9} {
@@ -147,14 +145,13 @@ func TestAttAccPasses(t *testing.T) {
 	}
 }
 
-// TestAttAccAttention: heads × requests are blocks of which 108 run at a time, and
-// both products and the softmax wait for whole waves.
+// TestAttAccAttention: heads × requests are blocks, of which 108 run at a time; both products and the softmax wait for whole waves.
 func TestAttAccAttention(t *testing.T) {
 	s := loadPreset(t, "a100-paper")
 	head := func(query, kv int) Heads { return Heads{Query: query, KV: kv, Dim: 128, ElementBits: 16} }
 	const context = 5000.0
-	// One block reads and writes at a 108th of 0.85 of the bandwidth: scores q, K and
-	// scores, softmax scores twice, context scores, V and the output.
+	// One block reads and writes at a 108th of 0.85 of the bandwidth: scores move q, K and scores, softmax moves scores twice, and context
+	// moves scores, V and the output.
 	block := 2 * (2*(128+context*128+context) + 2*context) * 108 / (0.85 * 2.039e12)
 	for requests, waves := range map[int]float64{1: 1, 9: 1, 10: 2, 18: 2, 19: 3, 100: 12} {
 		c := s.DecodeAttentionCost(UniformBatch(requests, context), head(12, 12))
@@ -170,7 +167,7 @@ func TestAttAccAttention(t *testing.T) {
 	if got := s.decodeAttention(UniformBatch(9, context), head(12, 3)); !near(got, group) {
 		t.Errorf("groups of 4: %g s, want %g", got, group)
 	}
-	// The model reads the two efficiencies alone.
+	// The model only uses the two efficiencies.
 	slow := *s
 	slow.Decode.Overhead, slow.Decode.BlockStartup, slow.Prefill.Overhead = units.Second, units.Second, units.Second
 	if got := slow.decodeAttention(UniformBatch(9, context), head(12, 12)); !near(got, block) {
@@ -179,7 +176,7 @@ func TestAttAccAttention(t *testing.T) {
 	if a, b := slow.prefillAttention(100, 50, head(12, 12)), s.prefillAttention(100, 50, head(12, 12)); a != b {
 		t.Errorf("chunk with overheads: %g s, want %g", a, b)
 	}
-	// A long context among short ones is a block of its own.
+	// A long context among short ones is a separate block.
 	var b DecodeBatch
 	for range 8 {
 		b.Add(100)
@@ -188,8 +185,7 @@ func TestAttAccAttention(t *testing.T) {
 	if got := s.decodeAttention(b, head(12, 12)); !near(got, block) {
 		t.Errorf("one long context: %g s, want %g", got, block)
 	}
-	// A chunk of n over f finished tokens multiplies all n·(f+n) pairs, masked ones
-	// too; its softmax is bound by memory.
+	// A chunk of n over f finished tokens multiplies all n·(f+n) pairs, including masked ones; its softmax is bound by memory.
 	n, keys := 512.0, 2512.0
 	chunk := 108 * (2*2*n*keys*128/(0.8*156e12) + 2*2*n*keys/(0.85*2.039e12))
 	c := s.PrefillAttentionCost(9, 512, 2000, head(12, 12))
@@ -201,8 +197,8 @@ func TestAttAccAttention(t *testing.T) {
 	}
 }
 
-// TestAttAccUnequal: requests with unequal contexts take the time of equal ones of their mean context, and at
-// least what the longest one's thread block needs.
+// TestAttAccUnequal: requests with unequal contexts take as long as equal ones with the mean context, and at least as long as the longest
+// one's thread block.
 func TestAttAccUnequal(t *testing.T) {
 	s := loadPreset(t, "a100-paper")
 	h := Heads{Query: 96, KV: 96, Dim: 128, ElementBits: 16}
@@ -217,10 +213,10 @@ func TestAttAccUnequal(t *testing.T) {
 	}{
 		{8, 8 * 1500, 2000, alone(8, 1500)},                                // of their mean context
 		{8, 8 * 1500, 1500, alone(8, 1500)},                                // all as long
-		{2, 2 * 1500, 2900, max(alone(2, 1500), alone(1, 2900))},           // two waves of the mean are less than one of the longest
+		{2, 2 * 1500, 2900, max(alone(2, 1500), alone(1, 2900))},           // two waves of the mean take less than one of the longest
 		{2, 2 * 1500, 1501, max(alone(2, 1500), alone(1, 1501))},           // and more
 		{108, 108 * 3000, 40000, max(alone(108, 3000), alone(1, 40000))},   // many waves
-		{108, 108 * 1000, 100000, max(alone(108, 1000), alone(1, 100000))}, // fewer than the longest one's
+		{108, 108 * 1000, 100000, max(alone(108, 1000), alone(1, 100000))}, // less than the longest one's
 	} {
 		b := DecodeBatch{Requests: x.requests, Tokens: x.tokens, Longest: x.longest}
 		if got := s.DecodeAttentionCost(b, h).Seconds; !near(got, x.want) {
@@ -229,8 +225,7 @@ func TestAttAccUnequal(t *testing.T) {
 	}
 }
 
-// TestAttAccPrompts: the chunks of a sub-batch are one kernel, which takes as
-// long as the longest block of each wave.
+// TestAttAccPrompts: the chunks of a sub-batch are one kernel, in which each wave takes as long as its longest block.
 func TestAttAccPrompts(t *testing.T) {
 	m := loadModel(t, "gpt-175b") // 12 heads a GPU, 9 requests a wave
 	c := NewModelCost(loadPreset(t, "a100-paper"), m)
@@ -265,7 +260,7 @@ func TestAttAccPrompts(t *testing.T) {
 	if got, want := sum(a, a), 2*long; !near(got, want) {
 		t.Errorf("192 blocks: %g s, want %g", got, want)
 	}
-	if got, want := sum(z, a), 2*long; !near(got, want) { // 12 blocks of the second join the first wave, which takes as long as they then
+	if got, want := sum(z, a), 2*long; !near(got, want) { // 12 blocks of the second join the first wave, which then takes as long as they do
 		t.Errorf("192 blocks of unequal prompts: %g s, want %g", got, want)
 	}
 	// Other models run chunks one after another.
@@ -275,7 +270,7 @@ func TestAttAccPrompts(t *testing.T) {
 	}
 }
 
-// TestAttAccPadding: rows beyond 512 are padded to 32, in what is computed and what moves.
+// TestAttAccPadding: beyond 512, rows are padded to multiples of 32 in both arithmetic and traffic.
 func TestAttAccPadding(t *testing.T) {
 	s := loadPreset(t, "a100-paper")
 	got, want := s.GEMMCost(513, 4096, 1024, 16), s.GEMMCost(544, 4096, 1024, 16)

@@ -5,10 +5,10 @@ import (
 	"testing"
 )
 
-// TestAttentionRoofline pins attention without losses to its closed forms.
+// TestAttentionRoofline checks attention without losses against closed forms.
 func TestAttentionRoofline(t *testing.T) {
 	s := bareRoofline(t)
-	s.SMs = 128 // which 65,536 rows fill evenly
+	s.SMs = 128 // 65,536 rows fill them evenly
 	h := Heads{Query: 32, KV: 32, Dim: 128, ElementBits: 16}
 	// A chunk of n over f finished tokens: n·f + n(n+1)/2 pairs, 4·d FLOPs each.
 	n, f := 2048.0, 6000.0
@@ -21,16 +21,16 @@ func TestAttentionRoofline(t *testing.T) {
 	}
 }
 
-// measuredA100 is the A100 with the decode kernel to which its preset was fitted: vLLM's FlashAttention-2,
-// which splits grouped queries only, into as many parts of each context.
+// measuredA100 is the A100 with the decode kernel to which its preset was fitted: vLLM's FlashAttention-2, which splits only grouped
+// queries, and every context into the same number of parts.
 func measuredA100(t *testing.T) *Spec {
 	s := *loadPreset(t, "a100-sxm-80gb")
 	s.Decode.SplitMinGroup, s.Decode.SplitLimit, s.Decode.WaveQuantization, s.Decode.Split = 2, 1.6, true, SplitFixed
 	return &s
 }
 
-// TestUnsplitContexts pins multi-head decoding of few requests on the measured
-// A100: the kernel does not split its contexts, so that one block reads each.
+// TestUnsplitContexts checks multi-head decoding of few requests on the measured A100: the kernel does not split contexts, so one block
+// reads each.
 func TestUnsplitContexts(t *testing.T) {
 	s := measuredA100(t)
 	multi := Heads{Query: 2, KV: 2, Dim: 128, ElementBits: 16}
@@ -44,8 +44,7 @@ func TestUnsplitContexts(t *testing.T) {
 	}
 }
 
-// TestStraggler: one long context among short ones takes at least what its
-// block needs to read it.
+// TestStraggler: one long context among short ones takes at least the time that its block needs to read it.
 func TestStraggler(t *testing.T) {
 	s := measuredA100(t)
 	h := Heads{Query: 12, KV: 12, Dim: 128, ElementBits: 16}
@@ -59,8 +58,7 @@ func TestStraggler(t *testing.T) {
 	}
 }
 
-// TestDecodeWaves: with 256 items on 216 slots the second wave runs mostly
-// empty, which 216 items do not have.
+// TestDecodeWaves: with 256 items on 216 slots the second wave is mostly empty; with 216 items there is none.
 func TestDecodeWaves(t *testing.T) {
 	s := measuredA100(t)
 	h := Heads{Query: 8, KV: 8, Dim: 128, ElementBits: 16}
@@ -71,7 +69,7 @@ func TestDecodeWaves(t *testing.T) {
 	}
 }
 
-// TestChunksAddUp: a prompt in chunks computes the same pairs as at once.
+// TestChunksAddUp: a prompt in chunks computes the same pairs as a whole prompt.
 func TestChunksAddUp(t *testing.T) {
 	s := loadPreset(t, "a100-sxm-80gb")
 	h := Heads{Query: 32, KV: 8, Dim: 128, ElementBits: 16}
@@ -84,8 +82,7 @@ func TestChunksAddUp(t *testing.T) {
 	}
 }
 
-// TestGroupOverhead: laying out groups takes time where there are groups, several KV
-// heads and several requests.
+// TestGroupOverhead: arranging groups takes time only with groups, several KV heads and several requests.
 func TestGroupOverhead(t *testing.T) {
 	s := *loadPreset(t, "a100-sxm-80gb")
 	for _, c := range []struct {
@@ -103,8 +100,7 @@ func TestGroupOverhead(t *testing.T) {
 	}
 }
 
-// TestPrefillMemory: q and output once, a chunk's own keys and values as often as
-// kv_traffic says, finished ones once.
+// TestPrefillMemory: q and output are moved once, a chunk's own keys and values kv_traffic times, finished ones once.
 func TestPrefillMemory(t *testing.T) {
 	s := bareRoofline(t)
 	s.Prefill.KVTraffic, s.Prefill.Memory = 3, 0.5

@@ -9,8 +9,8 @@ import (
 	"github.com/l3sim/l3sim/llm"
 )
 
-// meter returns a GPU on which nothing but bytes takes time or energy: a quarter of the memory's 8 B/s is reached, and links carry 2 B/s. It draws a
-// joule a byte.
+// meter returns a GPU on which only bytes take time or energy: kernels reach a quarter of the memory's 8 B/s, and links carry 2 B/s. It
+// draws a joule a byte.
 func meter(t *testing.T) *Spec {
 	s := *loadPreset(t, "h200-sxm")
 	s.MemoryBandwidth, s.Peak16, s.Peak8 = 8, 1e30, 1e30
@@ -18,7 +18,7 @@ func meter(t *testing.T) *Spec {
 	all := Efficiency{Compute: 1, Memory: share}
 	s.MatMul = GEMMSpec{Model: GEMMTiles, Tiling: Tiling{Efficiency: all}}
 	s.Prefill.Efficiency, s.Prefill.KVTraffic, s.Prefill.SplitLimit, s.Prefill.MergeRow = all, 1, 0, 0
-	s.Prefill.QueryRows = 1 // so that no chunk takes decode steps, which read its own tokens from a narrow cache
+	s.Prefill.QueryRows = 1 // so that no chunk is computed as decode steps, which would read its own tokens from a narrow cache
 	s.Extend = ExtendSpec{Efficiency: all, BlockBandwidth: 1e30, BlocksPerSM: 1, SplitKeys: 1, MaxSplits: 1}
 	s.Decode = DecodeSpec{Model: AttentionFlash, Efficiency: all, QueryRows: 1, UnsplitRows: 1, BlocksPerSM: 1, MaxSplits: 1, SplitKeys: 1, BlockBandwidth: 1e30}
 	s.Pointwise = ElementwiseSpec{Model: ElementwiseRoofline, Memory: share, ActivationMemory: share}
@@ -60,13 +60,13 @@ func drawModel(t *rapid.T) *llm.Model {
 	return m
 }
 
-// bytesOf works out what each of a model's GPUs moves from the shapes of what kernels read and write.
+// bytesOf computes the bytes that each of a model's GPUs moves from the shapes of kernels' inputs and outputs.
 type bytesOf struct {
-	e, in, w float64 // bytes of an element: of activations, of what products multiply, of weights
-	kv       float64 // of a token's key and value in the cache, of one head
-	// Sizes on a GPU: query heads and KV heads among them.
+	e, in, w float64 // bytes of an element: activations, inputs of products, weights
+	kv       float64 // of a token's key and value in the cache, for one head
+	// Sizes on a GPU, including query and KV heads.
 	gpus, hidden, query, heads, dim, ffn, up, vocab float64
-	attAcc                                          bool // as AttAcc's simulator has it
+	attAcc                                          bool // as in AttAcc's simulator
 }
 
 func bytesFor(m *llm.Model, attAcc bool) *bytesOf {
@@ -91,10 +91,10 @@ func bytesFor(m *llm.Model, attAcc bool) *bytesOf {
 	return b
 }
 
-// product is of rows by a matrix of k rows and n columns, whose weights are read once.
+// product returns the bytes of multiplying rows by a matrix of k rows and n columns, whose weights are read once.
 func (b *bytesOf) product(rows, k, n float64) float64 { return rows*k*b.in + k*n*b.w + rows*n*b.e }
 
-// reduce is what a GPU sends to sum up that many bytes over all: to scatter the sums, and to gather them.
+// reduce returns the bytes that a GPU sends to sum bytes over all GPUs: scattering the sums, then gathering them.
 func (b *bytesOf) reduce(bytes float64) float64 {
 	rounds := 2.0
 	if b.attAcc {
@@ -103,7 +103,7 @@ func (b *bytesOf) reduce(bytes float64) float64 {
 	return rounds * (b.gpus - 1) / b.gpus * bytes
 }
 
-// norm adds to the residual stream and normalises: reads both, writes both. AttAcc's writes one.
+// norm returns the bytes of adding to the residual stream and normalising: it reads both and writes both. AttAcc's norm writes one.
 func (b *bytesOf) norm(rows float64) float64 {
 	if b.attAcc {
 		return 3 * rows * b.hidden * b.e
@@ -111,7 +111,7 @@ func (b *bytesOf) norm(rows float64) float64 {
 	return 4 * rows * b.hidden * b.e
 }
 
-// copies are bytes that AttAcc's simulator leaves out.
+// copies returns bytes that AttAcc's simulator leaves out.
 func (b *bytesOf) copies(bytes float64) float64 {
 	if b.attAcc {
 		return 0
@@ -119,16 +119,16 @@ func (b *bytesOf) copies(bytes float64) float64 {
 	return bytes
 }
 
-// queries is a query and an output of each request and query head.
+// queries returns the bytes of a query and an output for each request and query head.
 func (b *bytesOf) queries(requests, query float64) float64 { return 2 * requests * query * b.dim * b.e }
 
-// dense is a network of so many columns on a GPU.
+// dense returns the bytes of a network with the given columns on a GPU.
 func (b *bytesOf) dense(rows, columns float64) float64 {
 	up := b.up / b.ffn * columns
 	return b.product(rows, b.hidden, up) + rows*(up+columns)*b.e + b.product(rows, columns, b.hidden)
 }
 
-// network is the feed-forward part of the mean layer: a network, or a mixture of experts in some layers or in all.
+// network returns the bytes of the feed-forward part of the mean layer: a network, or a mixture of experts in some or all layers.
 func (b *bytesOf) network(m *llm.Model, rows float64) float64 {
 	if m.Experts == 0 {
 		return b.dense(rows, b.ffn)
@@ -147,7 +147,7 @@ func (b *bytesOf) network(m *llm.Model, rows float64) float64 {
 	return (1-dense)*mixture + dense*b.dense(rows, float64(m.DenseFFN)/b.gpus)
 }
 
-// TestBytes: what each kind of kernel of a model moves on each GPU, in memory or over links, is what its inputs, weights and outputs have.
+// TestBytes: the bytes that each kind of kernel moves on each GPU, in memory or over links, are those of its inputs, weights and outputs.
 func TestBytes(t *testing.T) {
 	s, attAcc := meter(t), *loadPreset(t, "a100-paper")
 	attAcc.Power = PowerSpec{PerByte: 1e12}
@@ -167,7 +167,7 @@ func TestBytes(t *testing.T) {
 		for _, spec := range []*Spec{s, &attAcc} {
 			c, b := NewModelCost(spec, m), bytesFor(m, spec == &attAcc)
 			r, q, p, tokens, pages, k := float64(rows), float64(requests), float64(chunk), float64(batch.Tokens), float64(scored.Tokens), float64(keep)
-			kvHeads := math.Ceil(float64(some) / b.gpus) // on the GPU that has most
+			kvHeads := math.Ceil(float64(some) / b.gpus) // on the GPU with the most
 			query := kvHeads * b.query / b.heads
 			sharing, shared := float64(groups[0].Requests+groups[1].Requests), float64(groups[0].Tokens+groups[1].Tokens)
 			prompt := b.queries(p, b.query) + p*b.heads*2*b.dim*b.e + float64(finished)*b.heads*b.kv

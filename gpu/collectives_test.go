@@ -8,8 +8,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// ringOf returns protocols of easy numbers: flags at 10 us + 1 us a GPU and 10 GB/s, chunks at 20 us + 2 us and 100 GB/s, of whose steps
-// the last one takes half.
+// ringOf returns protocols with simple numbers: flags at 10 us + 1 us a GPU and 10 GB/s, chunks at 20 us + 2 us and 100 GB/s, with a last
+// step that takes half.
 func ringOf(scale float64) Protocols {
 	return Protocols{
 		FlaggedLatency: 10 * units.Microsecond, FlaggedPerGPU: units.Microsecond, FlaggedBandwidth: units.Bandwidth(10e9 * scale),
@@ -17,7 +17,7 @@ func ringOf(scale float64) Protocols {
 	}
 }
 
-// TestCollectivesByHand: each GPU sends (T − 1)/T of its buffer, an all-reduce twice as much, and chunks of a ring have one more step.
+// TestCollectivesByHand: each GPU sends (T − 1)/T of its buffer, in an all-reduce twice as much, and chunks of a ring take one more step.
 func TestCollectivesByHand(t *testing.T) {
 	var s Spec
 	s.Collective.Protocols = ringOf(1)
@@ -41,7 +41,7 @@ func TestCollectivesByHand(t *testing.T) {
 	}
 }
 
-// TestSwitchByHand: the switch sums where that is faster than a ring, and direct kernels still run below their limit.
+// TestSwitchByHand: the switch sums if that is faster than a ring, and direct kernels still run below their limit.
 func TestSwitchByHand(t *testing.T) {
 	s := Spec{Collective: AllReduceSpec{Model: AllReduceMeasured, Method: AllReduceDirect, Protocols: ringOf(1)}}
 	s.Switch = SwitchSpec{Latency: 15 * units.Microsecond, LatencyPerGPU: 3 * units.Microsecond, Bandwidth: 100e9}
@@ -66,8 +66,8 @@ func TestSwitchByHand(t *testing.T) {
 	}
 }
 
-// TestExchangeByHand: 16 tokens of 8 GPUs with 8 of 64 experts each send 128 messages, 7 of 8 to other GPUs, and two on each lane. The GPU
-// that receives most decides.
+// TestExchangeByHand: 16 tokens of each of 8 GPUs, with 8 of 64 experts each, are 128 messages a GPU, 7 of 8 to other GPUs, and two on each
+// lane. The GPU that receives the most sets the time.
 func TestExchangeByHand(t *testing.T) {
 	if got := MessageBytes(7168, 8); got != 7168+56*4+16 {
 		t.Errorf("%v bytes of FP8", got)
@@ -90,8 +90,8 @@ func TestExchangeByHand(t *testing.T) {
 	}
 }
 
-// TestOwnCollectives: with requests apart a layer gathers and scatters, or sends tokens to their experts, by the fit's own kernels, and the
-// times by kind say so.
+// TestOwnCollectives: with data-parallel attention, a layer gathers and scatters, or exchanges tokens with their experts, by the fit's own
+// kernels; the times by kind show that.
 func TestOwnCollectives(t *testing.T) {
 	s := loadPreset(t, "h200-sxm")
 	s.Collective.Skew = 0

@@ -6,9 +6,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestDecodeAhead: costs that are computed for several steps at once are to the bit those of
-// each batch by itself, whatever was asked for before: a few streams of requests that take
-// turns, go on, repeat, go back or end.
+// TestDecodeAhead: costs computed for several steps at once equal those of each batch alone, bit by bit, whatever was computed before: a
+// few streams of requests alternate, continue, repeat, go back or end.
 func TestDecodeAhead(t *testing.T) {
 	for _, name := range []string{"h200-sxm", "a100-sxm-80gb", "a100-paper"} {
 		m := loadModel(t, "llama-3-8b")
@@ -55,7 +54,7 @@ func TestDecodeAhead(t *testing.T) {
 			})
 		}
 	}
-	// A stream that goes on is computed ahead from its second step on.
+	// A stream that continues is computed ahead from its second step on.
 	c := NewModelCost(loadPreset(t, "a100-sxm-80gb"), loadModel(t, "llama-3-8b"))
 	for step, want := range []int{1, 4, 4, 4, 4, 4} {
 		b := UniformBatch(3, 1000).after(step)
@@ -65,7 +64,7 @@ func TestDecodeAhead(t *testing.T) {
 	}
 }
 
-// BenchmarkDecodeAhead: a batch that goes on, as in a run.
+// BenchmarkDecodeAhead: a batch that continues, as in a run.
 func BenchmarkDecodeAhead(b *testing.B) {
 	c := NewModelCost(loadPreset(b, "a100-sxm-80gb"), loadModel(b, "llama-3-8b"))
 	batch := UniformBatch(64, 4096)

@@ -20,9 +20,8 @@ func plainDecode(t *testing.T) *Spec {
 	return &s
 }
 
-// TestDecodeParts: blocks share a context until there are three on every SM, a part has at
-// least 100 tokens, a context at most 64 parts, and from four items on every SM, or where
-// groups are too small, nothing is split.
+// TestDecodeParts: contexts are split until every SM has three blocks. A part has at least 100 tokens, a context at most 64 parts. From
+// four items on every SM, or if groups are too small, nothing is split.
 func TestDecodeParts(t *testing.T) {
 	d := plainDecode(t).Decode
 	for _, c := range []struct {
@@ -42,7 +41,7 @@ func TestDecodeParts(t *testing.T) {
 			t.Errorf("groups of %d: %g parts, want %g", group, got, want)
 		}
 	}
-	if got, _ := d.parts(100, 400, 1e4, 1e-9, 2); got != 1 { // the target would be two
+	if got, _ := d.parts(100, 400, 1e4, 1e-9, 2); got != 1 { // by the target it would be two
 		t.Errorf("at the limit: %g parts", got)
 	}
 }
@@ -58,9 +57,9 @@ func TestDecodeForm(t *testing.T) {
 		query, kv                 int
 		parts, rows, overhead, at float64 // µs of overhead; tokens that the longest block reads
 	}{
-		// 300 blocks of 200 places: 15 µs of startup, all SMs fill, 30 parts merge.
+		// 300 blocks on 200 slots: 15 µs of startup, all SMs fill, 30 parts merge.
 		{"split", 1, 10_000, 10, 10, 30, 16, 2 + 15 + 4 + 7 + 30, 10_000. / 30},
-		// 5 parts of the fewest tokens, 50 blocks: a quarter of startup and of filling.
+		// 5 parts of minimum length, 50 blocks: a quarter of startup and of filling.
 		{"few tokens", 1, 500, 10, 10, 5, 16, 2 + 2.5 + 1 + 7 + 5, 100},
 		{"groups", 2, 500, 40, 10, 5, 16, 2 + 5 + 2 + 7 + 5 + 30, 100},
 		{"groups of 17", 1, 500, 170, 10, 5, 32, 2 + 2.5 + 1 + 7 + 5, 100},
@@ -81,7 +80,7 @@ func TestDecodeForm(t *testing.T) {
 			}
 		}
 	}
-	// The longest context of a batch is split like a mean one, and read alone.
+	// The longest context of a batch is split like a mean one, and read separately.
 	var b DecodeBatch
 	for _, context := range []int{100, 100, 100, 39_700} {
 		b.Add(context)
@@ -92,8 +91,7 @@ func TestDecodeForm(t *testing.T) {
 	}
 }
 
-// TestDecodeTail: what is not split runs in waves of 200 blocks; the last one takes what
-// one of its blocks needs.
+// TestDecodeTail: unsplit contexts run in waves of 200 blocks; the last wave takes at least as long as one of its blocks.
 func TestDecodeTail(t *testing.T) {
 	s := plainDecode(t)
 	d := &s.Decode
@@ -104,7 +102,7 @@ func TestDecodeTail(t *testing.T) {
 		15: bytes(15) / 0.8e12,                           // no full wave
 		20: bytes(20) / 0.8e12,                           // one full wave
 		30: bytes(30)/0.8e12*2/3 + 1000*512/4e9,          // half a wave at the rate of its blocks
-		39: bytes(39)/0.8e12*20/39 + 1000*512/4e9,        // nearly a wave: still slower than sharing
+		39: bytes(39)/0.8e12*20/39 + 1000*512/4e9,        // nearly a whole wave: still slower than sharing
 		60: bytes(60) / 0.8e12, 100: bytes(100) / 0.8e12, // full waves
 	} {
 		if got := s.DecodeAttentionCost(UniformBatch(requests, 1000), h); !near(got.Memory, want) {
@@ -113,15 +111,15 @@ func TestDecodeTail(t *testing.T) {
 	}
 }
 
-// TestUnequalForm: what unequal contexts add to the overhead, by hand: four of 400 tokens in the mean, 1,000 the longest.
+// TestUnequalForm: the overhead that unequal contexts add, by hand: four contexts with a mean of 400 tokens, the longest 1,000.
 func TestUnequalForm(t *testing.T) {
 	s := plainDecode(t)
 	d := &s.Decode
 	d.UnequalTime, d.UnequalShare, d.UnequalBandwidth = 8*units.Microsecond, 0.1, 20e9
 	h := Heads{Query: 10, KV: 10, Dim: 128, ElementBits: 16}
 	equal, b := s.DecodeAttentionCost(UniformBatch(4, 400), h), DecodeBatch{Requests: 4, Tokens: 1600, Longest: 1000}
-	// Four parts of a mean context on 160 of 200 places. Fixed splits aim at 300 blocks for 40 items: 7.5 parts of the longest;
-	// balanced ones at as many as pay, √(1,000 tokens of 51.2 ns / 1 µs a part).
+	// Four parts of a mean context on 160 of 200 slots. Fixed splits aim at 300 blocks for 40 items: 7.5 parts of the longest. Balanced
+	// ones stop when another part costs more than it saves, √(1,000 tokens of 51.2 ns / 1 µs a part).
 	added, pay := 0.6*(0.8*8e-6+0.1*max(equal.Memory, equal.Compute)), math.Sqrt(1000*512/10e9/1e-6)
 	for split, want := range map[Split][2]float64{SplitFixed: {added + 600/7.5*512/20e9, 7.5}, SplitBalanced: {added, pay}} {
 		d.Split = split
@@ -130,7 +128,7 @@ func TestUnequalForm(t *testing.T) {
 			t.Errorf("%s: %g s more than equal ones, latency %g, want %g, %g", split, got.Overhead-equal.Overhead, got.Latency, want[0]+merged, 1000/want[1]*512/10e9)
 		}
 	}
-	// From split_limit on a fixed split has one part of the longest, too.
+	// From split_limit on, a fixed split also has one part of the longest.
 	d.Split, d.SplitLimit = SplitFixed, 40/float64(s.SMs)
 	if got := s.DecodeAttentionCost(b, h); !near(got.Latency, 1000*512/10e9) {
 		t.Errorf("at the limit: latency %g s", got.Latency)
@@ -139,14 +137,14 @@ func TestUnequalForm(t *testing.T) {
 	if got := s.DecodeAttentionCost(b, h); !near(got.Latency, 1000/7.5*512/10e9) {
 		t.Errorf("below the limit: latency %g s", got.Latency)
 	}
-	// What splits no such groups reads the longest in one part, whatever it aims at.
+	// A kernel that does not split such groups reads the longest in one part, whatever its target.
 	d.SplitMinGroup = 2
 	if got := s.DecodeAttentionCost(b, h); !near(got.Latency, 1000*512/10e9) {
 		t.Errorf("not split: latency %g s", got.Latency)
 	}
 }
 
-// TestMergeFades: of contexts in up to two parts a share is merged, so that the end of splitting makes nothing faster at once.
+// TestMergeFades: if contexts have one or two parts, a share of them is merged, so that no size suddenly gets faster where splitting ends.
 func TestMergeFades(t *testing.T) {
 	s := plainDecode(t)
 	s.Decode.BlockStartup, s.Decode.FillTime, s.Decode.MergePart = 0, 0, 0
@@ -158,11 +156,11 @@ func TestMergeFades(t *testing.T) {
 	}
 }
 
-// TestStreamTime: contexts take the time until they stream, by the share of blocks that their KV heads are, and no longer than memory takes
-// for them; balanced splits do not have it.
+// TestStreamTime: with fixed splits, contexts take additional time until they stream, in proportion to their KV heads' share of the blocks,
+// and at most as long as memory takes for them.
 func TestStreamTime(t *testing.T) {
 	s := plainDecode(t)
-	s.Decode.SplitLimit = 0 // one block each, of which the GPU holds 200
+	s.Decode.SplitLimit = 0 // one block each; the GPU holds 200
 	for _, c := range []struct {
 		requests, context int
 		split             Split

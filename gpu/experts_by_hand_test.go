@@ -8,8 +8,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestTilesMeetTheNormal: 8 rows of deviation around means near 64 and 128: the share of a second tile is the normal probability of more than 64
-// rows, within 0.011, and that of a third is the same one tile on.
+// TestTilesMeetTheNormal: with a deviation of 8 rows around means near 64 and 128, the share of a second tile is the normal probability of
+// more than 64 rows, within 0.011; that of a third is the same one tile later.
 func TestTilesMeetTheNormal(t *testing.T) {
 	for z, above := range map[float64]float64{-3: 0.00135, -2: 0.02275, -1: 0.15866, -0.5: 0.30854, 0: 0.5, 0.5: 0.69146, 1: 0.84134, 2: 0.97725, 3: 0.99865} {
 		for tiles := 1.0; tiles <= 2; tiles++ {
@@ -18,20 +18,20 @@ func TestTilesMeetTheNormal(t *testing.T) {
 			}
 		}
 	}
-	// Rows that deviate by more than a tile fill half of the last in the mean, so that n tiles have 32 rows more than the mean's.
+	// Rows that deviate by more than a tile fill half of the last on average, so n tiles have 32 more rows than the mean.
 	for mean, want := range map[float64]float64{64.5: 0.5, 6400.5: 99.5, 20: 0} {
 		if got := tilesAfterFirst(mean, 65, 64); math.Abs(got-want) > 1e-9 {
 			t.Errorf("a mean of %v: %v tiles after the first, want %v", mean, got, want)
 		}
 	}
-	for mean, want := range map[float64]float64{1: 0, 64: 0, 65: 1, 128: 1, 129: 2} { // no deviation: the tiles of as many rows
+	for mean, want := range map[float64]float64{1: 0, 64: 0, 65: 1, 128: 1, 129: 2} { // no deviation: the tiles of exactly as many rows
 		if got := tilesAfterFirst(mean, 1e-9, 64); math.Abs(got-want) > 1e-9 {
 			t.Errorf("exactly %v rows: %v tiles after the first, want %v", mean, got, want)
 		}
 	}
 }
 
-// TestNoExperts: without rows or with a width of none nothing is multiplied.
+// TestNoExperts: without rows or with width 0, nothing is multiplied.
 func TestNoExperts(t *testing.T) {
 	s := expertsSpec()
 	some, none := NewExpertLoad(4, 1, []int{4}), NewExpertLoad(4, 1, []int{0})
@@ -46,7 +46,8 @@ func TestNoExperts(t *testing.T) {
 	}
 }
 
-// TestMeasuredMixture: with kernels of experts a mixture is its router and these kernels, of one expert with all rows as of a load that is counted.
+// TestMeasuredMixture: with expert kernels, a mixture is its router plus these kernels; for one expert with all rows, they cost the same as
+// for a counted load.
 func TestMeasuredMixture(t *testing.T) {
 	s, m := loadPreset(t, "h200-sxm"), *loadModel(t, "mixtral-8x7b")
 	s.Experts.Whole = ExpertSpec{Efficiency: Efficiency{Compute: 0.5, Memory: 0.8, Overhead: 10e6}, PassMemory: 0.5, ExpertTime: 1e6}
@@ -64,8 +65,8 @@ func TestMeasuredMixture(t *testing.T) {
 	}
 }
 
-// TestRouterOfOwnTokens: where each GPU attends to its own requests and has experts whole, it chooses experts for its own tokens, an eighth; where only one of
-// the two is so, for all.
+// TestRouterOfOwnTokens: if attention is data-parallel and experts are whole, each GPU chooses experts only for its own tokens, an eighth;
+// if only one of the two holds, for all tokens.
 func TestRouterOfOwnTokens(t *testing.T) {
 	s := loadPreset(t, "h200-sxm")
 	s.Experts.Whole = ExpertSpec{Efficiency: Efficiency{Compute: 0.5, Memory: 0.8}, PassMemory: 0.5}
@@ -89,7 +90,7 @@ func TestRouterOfOwnTokens(t *testing.T) {
 	}
 }
 
-// TestMeasuredExpertsOfBothTypes: a network of which a part keeps its 16 bits has kernels of experts where the fit has both types.
+// TestMeasuredExpertsOfBothTypes: a network that partly stays in 16 bits uses expert kernels if the fit has both types.
 func TestMeasuredExpertsOfBothTypes(t *testing.T) {
 	m := *loadModel(t, "mixtral-8x7b")
 	m.WeightBits, m.WeightBlock = 4, NVFP4Block
@@ -113,8 +114,8 @@ func TestMeasuredExpertsOfBothTypes(t *testing.T) {
 	}
 }
 
-// TestLoneElements: a KV head with a single query head takes its time an element where that is the longest part: of 10 requests of 1,000 tokens with four heads of
-// 128 elements in key and value each, 10.24 million elements over 100 SMs, at 1 ns.
+// TestLoneElements: a KV head with a single query head takes its time for each element if that is the longest part. 10 requests of 1,000
+// tokens, with four heads of 128 elements in key and value, have 10.24 million elements over 100 SMs, at 1 ns.
 func TestLoneElements(t *testing.T) {
 	s := plainDecode(t)
 	s.Decode.LoneElement = units.Nanosecond

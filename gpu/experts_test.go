@@ -11,16 +11,15 @@ import (
 	"github.com/l3sim/l3sim/llm"
 )
 
-// drawExperts draws how a router deals tokens to experts.
+// drawExperts draws the shares of experts.
 func drawExperts(t *rapid.T) (shares []llm.ExpertShare, active int) {
 	m := llm.Model{Experts: size(t, "experts", 1, 256), ExpertSkew: rapid.SampledFrom([]float64{0, 0.5, 1, 3}).Draw(t, "skew")}
 	m.ActiveExperts = rapid.IntRange(1, m.Experts).Draw(t, "active")
 	return m.ExpertShares(), m.ActiveExperts
 }
 
-// TestTouchedExperts: the expected number of touched experts is that of drawn batches.
-// Drawing at equal distances takes each expert with its share, and none twice (W. G.
-// Madow 1949, https://doi.org/10.1214/aoms/1177729988).
+// TestTouchedExperts: the expected number of touched experts equals that of drawn batches. Drawing at equal distances takes each expert
+// with its share, and none twice (W. G. Madow 1949, https://doi.org/10.1214/aoms/1177729988).
 func TestTouchedExperts(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for _, m := range []llm.Model{
@@ -57,9 +56,8 @@ func TestTouchedExperts(t *testing.T) {
 	}
 }
 
-// TestExpertLoad: by hand for Mixtral's 2 of 8; never more experts than there are nor
-// fewer than a token takes; more tokens touch more and give each more rows; skew
-// touches fewer.
+// TestExpertLoad: by hand for Mixtral's 2 of 8. Touched experts are never more than all, nor fewer than a token takes. More tokens touch
+// more experts and give each more rows; skew touches fewer.
 func TestExpertLoad(t *testing.T) {
 	uniform := []llm.ExpertShare{{Experts: 8, Share: 0.25}}
 	for tokens, want := range map[int]float64{1: 2, 2: 3.5, 3: 4.625, 4: 5.46875} {
@@ -93,9 +91,8 @@ func TestExpertLoad(t *testing.T) {
 	})
 }
 
-// TestGroupedReduces: one expert that all tokens take is a plain product, and equal
-// experts are a product of one expert's rows by all columns, but for the rows that each
-// reads and writes. One kernel has one overhead.
+// TestGroupedReduces: one expert that all tokens take is a plain product. Equal experts are a product of one expert's rows by all columns,
+// except for the rows that each reads and writes. One kernel has one overhead.
 func TestGroupedReduces(t *testing.T) {
 	forPresets(t, func(t *rapid.T, s *Spec) {
 		tokens, n, k := size(t, "tokens", 1, 1<<20), size(t, "n", 1, 1<<15), size(t, "k", 1, 1<<15)
@@ -119,8 +116,7 @@ func TestGroupedReduces(t *testing.T) {
 	})
 }
 
-// TestGroupedBytes: the weights that a grouped product reads are those of the touched
-// experts: never more than all, and all with many tokens.
+// TestGroupedBytes: a grouped product reads the weights of the touched experts: never more than all, and all with many tokens.
 func TestGroupedBytes(t *testing.T) {
 	s := loadPreset(t, "h200-sxm")
 	c := NewModelCost(s, loadModel(t, "mixtral-8x7b"))
@@ -138,8 +134,8 @@ func TestGroupedBytes(t *testing.T) {
 	}
 }
 
-// TestMixtureSums: an FFN of experts is its kernels; with one expert it is the dense one
-// and the router's; skewed experts are read less.
+// TestMixtureSums: an FFN of experts is the sum of its kernels; with one expert it is the dense one plus the router; skewed experts read
+// fewer weights.
 func TestMixtureSums(t *testing.T) {
 	s, m := loadPreset(t, "h200-sxm"), *loadModel(t, "mixtral-8x7b")
 	const n = 16
@@ -151,7 +147,7 @@ func TestMixtureSums(t *testing.T) {
 	}
 	want := around + router(8, 2) + s.groupedCost(l, n, 14336, 4096, uniform(16)).Seconds + s.activation(2*n, 7168, true, 16).Seconds +
 		s.groupedCost(l, 2*n, 4096, 7168, uniform(16)).Seconds
-	s.Collective.Skew = 0 // which has a test of its own
+	s.Collective.Skew = 0 // tested separately
 	mixture := NewModelCost(s, &m).FFN(n).Seconds
 	if !near(mixture, want) {
 		t.Errorf("%g s, want %g", mixture, want)
@@ -173,8 +169,8 @@ func TestMixtureSums(t *testing.T) {
 	}
 }
 
-// TestMixtureMonotone: more tokens never take a layer of experts less time. AttAcc's
-// products are not monotone by construction, and have tiles here.
+// TestMixtureMonotone: more tokens never make a layer of experts faster. AttAcc's products are not monotone by construction, so they use
+// tiles here.
 func TestMixtureMonotone(t *testing.T) {
 	m := loadModel(t, "mixtral-8x7b")
 	forPresets(t, func(t *rapid.T, preset *Spec) {
@@ -182,7 +178,7 @@ func TestMixtureMonotone(t *testing.T) {
 		s.MatMul.Model, s.MatMul.WaveQuantization = GEMMTiles, false
 		model := *m
 		model.ExpertSkew = rapid.SampledFrom([]float64{0, 0.5, 2}).Draw(t, "skew")
-		model.TensorParallel = 1 // an all-reduce has laws of its own
+		model.TensorParallel = 1 // all-reduces are tested separately
 		c := NewModelCost(&s, &model)
 		tokens := size(t, "tokens", 1, 1<<15)
 		if a, b := c.FFN(tokens).Seconds, c.FFN(tokens+size(t, "more", 1, 100)).Seconds; b < a*(1-1e-9) {
@@ -191,10 +187,11 @@ func TestMixtureMonotone(t *testing.T) {
 	})
 }
 
-// TestPaddedExperts: experts whose sides are rounded up to tiles take longer, but no longer than experts of these sides; without 4 bits, or with sides that divide, tiles change nothing.
+// TestPaddedExperts: experts with sides padded to tiles take longer, but no longer than experts with the padded sides; without 4 bits, or
+// if tiles divide the sides, nothing changes.
 func TestPaddedExperts(t *testing.T) {
 	s := loadPreset(t, "h100-sxm")
-	of := func(bits, ffn, hiddenTile, ffnTile int) Work { // activations of 2,880 columns take a little less than those of 2,944
+	of := func(bits, ffn, hiddenTile, ffnTile int) Work { // activations of 2,880 columns take slightly less than those of 2,944
 		m := &llm.Model{Name: "padded", Layers: 1, Hidden: 3072, Heads: 8, KVHeads: 8, HeadDim: 64, FFNHidden: ffn, GatedFFN: true, Experts: 8, ActiveExperts: 2, Vocab: 1000, ElementBits: 16, TensorParallel: 1}
 		m.ExpertBits, m.ExpertTileHidden, m.ExpertTileFFN = bits, hiddenTile, ffnTile
 		c := NewModelCost(s, m)

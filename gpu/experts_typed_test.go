@@ -7,7 +7,7 @@ import (
 	"github.com/l3sim/l3sim/llm"
 )
 
-// expertsSpec returns a GPU of round numbers with kernels of experts of 16 bits and of one narrow type.
+// expertsSpec returns a GPU with round numbers and expert kernels of 16 bits and of one narrow type.
 func expertsSpec() *Spec {
 	s := &Spec{SMs: 100, Peak16: 1e15, Peak8: 2e15, MemoryBandwidth: 1e12, MatMul: GEMMSpec{Model: GEMMTiles}}
 	s.Experts.Whole = ExpertSpec{Efficiency: Efficiency{Compute: 0.5, Memory: 0.8, Overhead: 10e6}, PassMemory: 0.5, ExpertTime: 1e6, AbsentShare: 0.25}
@@ -15,10 +15,10 @@ func expertsSpec() *Spec {
 	return s
 }
 
-// TestExpertsByHand: a small batch reads the experts that it touches, and passes over its rows.
+// TestExpertsByHand: a small batch reads the weights of touched experts, and passes over its rows.
 func TestExpertsByHand(t *testing.T) {
 	s := expertsSpec()
-	l := NewExpertLoad(4, 2, []int{4, 0, 1}) // 5 of the 8 pairs of all GPUs
+	l := NewExpertLoad(4, 2, []int{4, 0, 1}) // 5 of the 8 pairs are on this GPU
 	got := s.ExpertsCost(expertType("bf16"), &l, Experts{Hidden: 1024, Width: 512, Matrices: 3})
 	up := (2*1024*1024 + 4*1024 + 5*1024) * 2.0 // two experts' weights, inputs and outputs
 	down := (2*512*1024 + 5*512 + 5*1024) * 2.0
@@ -40,7 +40,7 @@ func TestExpertsByHand(t *testing.T) {
 	}
 }
 
-// TestExpertTiles: rows are padded to tiles expert by expert, so that as many rows on more experts take longer.
+// TestExpertTiles: rows are padded to tiles for each expert, so the same number of rows on more experts takes longer.
 func TestExpertTiles(t *testing.T) {
 	l := NewExpertLoad(300, 1, []int{1, 8, 9, 282})
 	if want := [...]float64{1 + 1 + 2 + 36, 1 + 1 + 1 + 18, 3 + 9, 3 + 5, 3 + 3, 3 + 2}; l.tiles != want || l.Pairs != 300 || l.Touched != 4 || l.Tokens != 300 {
@@ -54,7 +54,7 @@ func TestExpertTiles(t *testing.T) {
 	}
 }
 
-// TestOneExpertIsDense: one expert that all tokens take costs what products in the same tiles do, whose k is not split.
+// TestOneExpertIsDense: one expert that all tokens take costs the same as a product with the same tiles and unsplit k.
 func TestOneExpertIsDense(t *testing.T) {
 	s := expertsSpec()
 	e := s.Experts.Whole
@@ -82,7 +82,7 @@ func TestOneExpertIsDense(t *testing.T) {
 	}
 }
 
-// TestSpreadTiles: expected tiles are those of counted binomial loads.
+// TestSpreadTiles: expected tiles equal those of counted binomial loads.
 func TestSpreadTiles(t *testing.T) {
 	for _, c := range []struct {
 		tokens int
@@ -124,7 +124,7 @@ func expertType(section string) *ExpertType {
 	return nil
 }
 
-// TestExpertTypes: which kernels take experts of a model's widths, by hand.
+// TestExpertTypes: the kernels for a model's widths, by hand.
 func TestExpertTypes(t *testing.T) {
 	for _, c := range []struct {
 		in, weights, block int
@@ -155,7 +155,7 @@ func TestExpertTypes(t *testing.T) {
 	}
 }
 
-// TestServedExperts: servers narrow activations of MXFP4 experts to 8 bits where a fit has such kernels, and those of no other type.
+// TestServedExperts: servers narrow activations of MXFP4 experts to 8 bits if a fit has such kernels, and of no other type.
 func TestServedExperts(t *testing.T) {
 	mx, narrow := widths{16, 4, 16, MXFP4Block}, widths{8, 4, 16, MXFP4Block}
 	with := &Spec{Experts: ExpertTables{MXFP4: ExpertSpec{Efficiency: Efficiency{Compute: 0.5}}, MXFP4FP8: ExpertSpec{Efficiency: Efficiency{Compute: 0.5}}}}
@@ -174,7 +174,8 @@ func TestServedExperts(t *testing.T) {
 			t.Errorf("%v become %v, want %v", c.in, got, c.want)
 		}
 	}
-	// The shipped fits of frameworks that do so on Blackwell have such kernels, so that gpt-oss-120b decodes no slower on a B200 than on an H200.
+	// The shipped fits of frameworks that do this on Blackwell have such kernels, so gpt-oss-120b decodes no slower on a B200 than on an
+	// H200.
 	m := loadModel(t, "gpt-oss-120b")
 	m.TensorParallel = 1
 	b := NewModelCost(loadPreset(t, "b200-sxm"), m)

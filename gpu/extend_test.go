@@ -9,9 +9,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// plainExtend is plainPrefill with attention of short chunks over long caches in round numbers:
-// at half of 1 PFLOP/s an SM takes a row over a key of 128 elements in 512/5e12 s, and a block
-// goes through a key and value of 512 bytes in 10 ns.
+// plainExtend is plainPrefill with attention of short chunks over long caches in round numbers: at half of 1 PFLOP/s, an SM takes 512/5e12
+// s for one row and one key of 128 elements, and a block passes a key and value of 512 bytes in 10 ns.
 func plainExtend(t *testing.T) *Spec {
 	s := plainPrefill(t)
 	s.Peak16, s.MemoryBandwidth = 1e15, 4e12
@@ -22,27 +21,27 @@ func plainExtend(t *testing.T) *Spec {
 	return s
 }
 
-// TestExtendForm: costs by hand, each with the size of tile and the parts that are fastest.
+// TestExtendForm: costs by hand, each with the fastest tile size and number of parts.
 func TestExtendForm(t *testing.T) {
 	s := plainExtend(t)
-	const row, chain = 512 / 5e12, 10e-9 // a row over a key on an SM; a block's way through a key
+	const row, chain = 512 / 5e12, 10e-9 // one row and one key on an SM; a block's time for one key
 	for _, c := range []struct {
 		name                       string
 		query, kv, chunk, finished int
 		keys, tile                 float64 // of a part, rows
-		merged                     float64 // rows of all tiles in all parts
+		merged                     float64 // rows of all tiles over all parts
 		limit                      string
 	}{
 		// One tile of 16 rows in 64 parts: 64 blocks for 100 SMs.
 		{"a chain", 8, 1, 2, 25598, 400, 16, 64 * 16, "overhead"},
-		// 32 parts would have 50 keys each, of which none has less than 100.
+		// 32 parts would have 50 keys each, below the minimum of 100.
 		{"a short cache", 8, 1, 2, 1598, 100, 16, 16 * 16, "overhead"},
-		// 8 tiles of 128 rows in 8 parts are 64 blocks. 16 parts are two on some SMs, which take as long.
-		// 16 tiles of 64 rows in 4 parts save half of the merging, and wait longer for their chains.
+		// 8 tiles of 128 rows in 8 parts are 64 blocks. With 16 parts some SMs have two, which takes equally long. 16 tiles of 64 rows in 4
+		// parts save half of the merging, but wait longer for their chains.
 		{"arithmetic", 8, 1, 128, 6272, 800, 128, 64 * 128, "overhead"},
-		// 80 blocks read as fast as the memory: more of them would only be merged.
+		// 80 blocks read as fast as the memory: more would only add merging.
 		{"memory", 40, 40, 16, 6384, 3200, 16, 80 * 16, "memory"},
-		// 200 blocks run two on an SM: side by side on their chains, in turn in arithmetic.
+		// 200 blocks run two on an SM: concurrently in their chains, one after the other in arithmetic.
 		{"two on an SM", 200, 200, 16, 84, 100, 16, 200 * 16, "overhead"},
 	} {
 		got := s.ExtendAttentionCost(1, c.chunk, c.finished, Heads{Query: c.query, KV: c.kv, Dim: 128, ElementBits: 16})
@@ -67,8 +66,7 @@ func TestExtendForm(t *testing.T) {
 	}
 }
 
-// TestExtendTakesTheFastest: of all sizes of tiles and numbers of parts, and only where it is below
-// a limit.
+// TestExtendTakesTheFastest: the fastest of all tile sizes and numbers of parts, and only if it is below a limit.
 func TestExtendTakesTheFastest(t *testing.T) {
 	forPresets(t, func(t *rapid.T, s *Spec) {
 		e := &s.Extend
@@ -103,13 +101,12 @@ func TestExtendTakesTheFastest(t *testing.T) {
 	})
 }
 
-// TestPromptLaws: a prompt of one token more costs at most twice as much, more tokens, more cache
-// and more requests never cost less, and no kernel is taken that is slower than another. Nothing
-// is smoothed. PyTorch's kernels split keys by a rule of their own, whatever it costs, and AttAcc's
-// model has one block a head: both have steps.
+// TestPromptLaws: one more token at most doubles the cost of a prompt; more tokens, more cache and more requests never cost less; and no
+// kernel is chosen that is slower than another. Two exceptions have steps: PyTorch's kernels split keys by their own rule, whatever the
+// cost, and AttAcc's model has one block for each head.
 func TestPromptLaws(t *testing.T) {
 	forPresets(t, func(t *rapid.T, s *Spec) {
-		if s.Suite != SuiteServer || s.Prefill.Model != AttentionFlash || s.Extend.MaxSplits == 1 { // 1: no kernel of prompts splits keys
+		if s.Suite != SuiteServer || s.Prefill.Model != AttentionFlash || s.Extend.MaxSplits == 1 { // 1: no prompt kernel splits keys
 			return
 		}
 		h := drawHeads(t)
@@ -140,8 +137,8 @@ func TestPromptLaws(t *testing.T) {
 	})
 }
 
-// TestPromptSteps: a chunk that fills little of a tile takes decode steps where these are faster,
-// and one of a few tokens more than a tile takes a kernel for the tile and another for the rest.
+// TestPromptSteps: a chunk that fills little of a tile uses decode steps if these are faster; a chunk slightly longer than a tile uses one
+// kernel for the tile and another for the rest.
 func TestPromptSteps(t *testing.T) {
 	s := loadPreset(t, "h200-sxm")
 	h := Heads{Query: 9600, KV: 75, Dim: 128, ElementBits: 16}
@@ -159,7 +156,7 @@ func TestPromptSteps(t *testing.T) {
 	}
 }
 
-// BenchmarkPrefillAttention: the tail of a prompt, which takes split keys, and a chunk that does not.
+// BenchmarkPrefillAttention: the tail of a prompt, with split keys, and a chunk without.
 func BenchmarkPrefillAttention(b *testing.B) {
 	s := loadPreset(b, "h200-sxm")
 	h := Heads{Query: 32, KV: 8, Dim: 128, ElementBits: 16}

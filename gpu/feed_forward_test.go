@@ -8,10 +8,10 @@ import (
 )
 
 // TestSharedExperts: a network that every token takes costs its products, its activation and one more operand of the sum, whether its
-// experts are dealt evenly or not.
+// experts are assigned evenly or not.
 func TestSharedExperts(t *testing.T) {
 	s, m := loadPreset(t, "h200-sxm"), *loadModel(t, "mixtral-8x7b")
-	s.Collective.Skew = 0 // which has a test of its own
+	s.Collective.Skew = 0 // tested separately
 	for _, n := range []int{1, 16, 700} {
 		without := NewModelCost(s, &m).FFN(n).Seconds
 		with := m
@@ -24,7 +24,7 @@ func TestSharedExperts(t *testing.T) {
 	}
 }
 
-// TestDenseLayersOfAMixture: the layers of a model together take what each kind takes alone, so often as the model has it.
+// TestDenseLayersOfAMixture: a model's layers together cost the sum of each kind's cost times its number of layers.
 func TestDenseLayersOfAMixture(t *testing.T) {
 	s, mixture := loadPreset(t, "h200-sxm"), *loadModel(t, "mixtral-8x7b")
 	mixture.WeightBits, mixture.WeightBlock, mixture.ActivationBits = 8, 16, 8
@@ -49,7 +49,7 @@ func TestDenseLayersOfAMixture(t *testing.T) {
 	}
 }
 
-// TestFeedForwardBeyond: products wider than those that were measured count, of dense layers and shared experts, too.
+// TestFeedForwardBeyond: products wider than the measured ones are reported, also those of dense layers and shared experts.
 func TestFeedForwardBeyond(t *testing.T) {
 	s, m := loadPreset(t, "h200-sxm"), *loadModel(t, "mixtral-8x7b")
 	m.TensorParallel = 1
@@ -68,7 +68,7 @@ func TestFeedForwardBeyond(t *testing.T) {
 			t.Errorf("%+v: %q", n.Beside, got)
 		}
 	}
-	// Kernels of experts are judged by their own range, in place of the products of one.
+	// Expert kernels are judged by their own range, instead of the products of one expert.
 	s.Experts.Whole = ExpertSpec{Efficiency: s.MatMul.Efficiency, PassMemory: 1}
 	s.Measured.ExpertTokens, s.Measured.ExpertWidth, s.Measured.ProductRows = 100, far, 10
 	m.FFNHidden = far

@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// bareRoofline returns a GPU without any loss: what is left is max(FLOPs/peak,
-// bytes/bandwidth).
+// bareRoofline returns a GPU without any loss: only max(FLOPs/peak, bytes/bandwidth) remains.
 func bareRoofline(t testing.TB) *Spec {
 	s := *loadPreset(t, "a100-paper")
 	s.Prefill.Model, s.Decode.Model = AttentionFlash, AttentionFlash
@@ -20,7 +19,7 @@ func bareRoofline(t testing.TB) *Spec {
 
 func near(got, want float64) bool { return math.Abs(got-want) <= 1e-9*math.Abs(want) }
 
-// TestTilesPickTheBest compares with a search written out in full.
+// TestTilesPickTheBest compares with an exhaustive search.
 func TestTilesPickTheBest(t *testing.T) {
 	s := loadPreset(t, "a100-sxm-80gb")
 	g := s.MatMul
@@ -88,7 +87,7 @@ func BenchmarkGEMM(b *testing.B) {
 	}
 }
 
-// TestThinProducts: one row, column or inner element is a product, too.
+// TestThinProducts: products with one row, column or inner element work, too.
 func TestThinProducts(t *testing.T) {
 	for _, name := range []string{"a100-paper", "a100-sxm-80gb"} {
 		s := loadPreset(t, name)
@@ -100,7 +99,7 @@ func TestThinProducts(t *testing.T) {
 	}
 }
 
-// TestTileCut: a tile has the rows that tiles need to cover a product evenly, in steps of 8.
+// TestTileCut: a tile has the number of rows with which tiles cover a product evenly, in steps of 8.
 func TestTileCut(t *testing.T) {
 	for _, c := range []struct{ tile, m, step, rows int }{
 		{256, 256, 8, 256}, {256, 257, 8, 136}, {256, 1, 8, 8}, {128, 100, 8, 104}, {128, 320, 8, 112}, {64, 320, 8, 64},
@@ -110,7 +109,7 @@ func TestTileCut(t *testing.T) {
 			t.Errorf("%d rows in tiles of %d, steps of %d: %d rows, want %d", c.m, c.tile, c.step, got.m, c.rows)
 		}
 	}
-	// Padding is executed: 257 rows are two tiles of 136, 100 columns are padded to a tile's.
+	// Padding counts as executed: 257 rows are two tiles of 136, and 100 columns are padded to a tile's.
 	s := *loadPreset(t, "h200-sxm")
 	for _, size := range [][3]int{{257, 12288, 4096}, {1, 100, 4096}, {8192, 8192, 8192}, {5, 7, 9}} {
 		c := s.GEMMCost(size[0], size[1], size[2], 16)

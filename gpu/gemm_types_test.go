@@ -9,13 +9,13 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// typedSpec is a GPU of ten SMs of 1 TFLOP/s each in 16 bits and 1 TB/s, with products in FP8 and NVFP4 that reach all of that.
+// typedSpec is a GPU of ten SMs of 1 TFLOP/s each in 16 bits and 1 TB/s, with FP8 and NVFP4 products at full efficiency.
 func typedSpec() *Spec {
 	s := &Spec{Peak16: 10e12, Peak8: 20e12, MemoryBandwidth: 1e12, SMs: 10, Suite: SuiteServer}
 	all := Tiling{Efficiency: Efficiency{Compute: 1, Memory: 1}, WaveQuantization: true}
 	s.MatMul = GEMMSpec{Model: GEMMTiles, Tiling: all, Narrow: 0.5}
 	typed := TypedGEMMSpec{Tiling: all, Tiles: "64x64 <= 64, 64x128/2 <= 128, 128x128/2", Convert: 2_000_000, ConvertMemory: 0.5}
-	typed.Overhead = 1_000_000 // 1 us, as Convert is 2 us
+	typed.Overhead = 1_000_000 // 1 us; Convert is 2 us
 	s.FP8, s.FP8Block, s.NVFP4 = typed, typed, typed
 	s.FP8Block.Convert, s.NVFP4.Convert = 3_000_000, 4_000_000
 	return s
@@ -31,8 +31,8 @@ func TestTypedProductByHand(t *testing.T) {
 	}{
 		{1, 640, 8, 0, 10, 64 * 64, 2},           // 1 x 10 tiles: one wave
 		{64, 704, 8, 0, 11, 64 * 64, 2},          // 11 tiles on 10 SMs: two waves
-		{65, 640, 8, 0, 10, 64 * 128, 2},         // two tiles below each other, 5 columns
-		{128, 640, 8, FP8Block, 10, 64 * 128, 3}, // 128 rows are one pair of tiles, as 65 are
+		{65, 640, 8, 0, 10, 64 * 128, 2},         // two tiles, one above the other, 5 columns
+		{128, 640, 8, FP8Block, 10, 64 * 128, 3}, // 128 rows are one pair of tiles, like 65
 		{129, 640, 8, FP8Block, 10, 128 * 128, 3},
 		{257, 640, 8, 0, 20, 128 * 128, 2}, // rows are padded to 512: two waves
 		{512, 640, 4, NVFP4Block, 20, 128 * 128, 4},
@@ -57,14 +57,14 @@ func TestTypedProductByHand(t *testing.T) {
 		if !near(got.Seconds, want) || !near(got.Bytes, bytes+converted) || got.FLOPs != 2*k*float64(c.m*c.n) {
 			t.Errorf("%+v: %v s, %v B, want %v s, %v B", c, got.Seconds, got.Bytes, want, bytes+converted)
 		}
-		// Tensor cores multiply whole tiles, and an operation of 8 bits counts half.
+		// Tensor cores multiply whole tiles, and an 8-bit operation counts half.
 		if executed := 2 * c.blocks * c.tile * k * float64(c.bits) / 16; !near(got.Executed, executed) {
 			t.Errorf("%+v: %v operations executed, want %v", c, got.Executed, executed)
 		}
 	}
 }
 
-// TestTypedKernels: which products have kernels of their type, and which those of 16 bits at a share of the rate.
+// TestTypedKernels: which products have kernels of their type, and which use 16-bit kernels at a share of the rate.
 func TestTypedKernels(t *testing.T) {
 	s := typedSpec()
 	for _, c := range []struct {
@@ -89,7 +89,7 @@ func TestTypedKernels(t *testing.T) {
 	}
 }
 
-// TestTypedProductsGrow: a product takes no less with more rows, columns or inner elements, also where tiles change.
+// TestTypedProductsGrow: more rows, columns or inner elements never make a product faster, even where tiles change.
 func TestTypedProductsGrow(t *testing.T) {
 	s := loadPreset(t, "h200-sxm")
 	s.FP8 = TypedGEMMSpec{Tiling: s.MatMul.Tiling, Tiles: "64x64 <= 64, 64x128/2 <= 128, 128x128/2", ConvertMemory: 1}
@@ -124,7 +124,7 @@ func TestTileList(t *testing.T) {
 	}
 }
 
-// TestFP8Attention: a fit's kernels for keys and values in FP8 serve these alone, in the suite of servers and the fitted model.
+// TestFP8Attention: a fit's kernels for FP8 keys and values are used only for these, in the server suite and the fitted model.
 func TestFP8Attention(t *testing.T) {
 	s := loadPreset(t, "h200-sxm")
 	narrow := Heads{Query: 8, KV: 8, Dim: 128, ElementBits: 16, KVBits: 8, KVFloat: true}
@@ -136,8 +136,8 @@ func TestFP8Attention(t *testing.T) {
 	own.DecodeFP8, own.PrefillFP8 = s.Decode, s.Prefill
 	own.DecodeFP8.Overhead += 1_000_000_000
 	own.PrefillFP8.Overhead += 1_000_000_000
-	own.PrefillFP8.Compute *= float64(s.Peak16) / float64(s.Peak8) // these multiply at the rate of 8 bits
-	// Beside the longer launch, no time for widening elements: it is in the times that kernels are fitted to.
+	own.PrefillFP8.Compute *= float64(s.Peak16) / float64(s.Peak8) // these multiply at the 8-bit rate
+	// Apart from the longer launch there is no time for widening elements: the fitted times include it.
 	unwidened := *s
 	unwidened.NarrowKV = NarrowKVSpec{}
 	if got, want := own.DecodeAttentionCost(batch, narrow).Seconds, unwidened.DecodeAttentionCost(batch, narrow).Seconds+1e-3; !near(got, want) {
@@ -163,7 +163,7 @@ func TestFP8Attention(t *testing.T) {
 	}
 }
 
-// TestHeadKnee: tiles of heads as wide as the knee run at half their rate.
+// TestHeadKnee: tiles of heads as wide as the knee run at half of their rate.
 func TestHeadKnee(t *testing.T) {
 	s := loadPreset(t, "h200-sxm")
 	h := Heads{Query: 8, KV: 8, Dim: 128, ElementBits: 16}
@@ -181,14 +181,14 @@ func TestHeadKnee(t *testing.T) {
 	}
 }
 
-// TestPackedGroups: eight query heads of a KV head with 16 tokens each fill one tile of 128 rows in place of eight; tiles that are full
-// without packing stay.
+// TestPackedGroups: a KV head's eight query heads with 16 tokens each fill one tile of 128 rows instead of eight; tiles that are full
+// without packing are unchanged.
 func TestPackedGroups(t *testing.T) {
 	s := loadPreset(t, "h200-sxm")
 	p := &s.Prefill
 	p.QueryRows, p.SplitLimit, p.Startup, p.CausalTail, p.LoneBlock, p.BlocksPerSM = 128, 0, 0, 0, 1, 1
 	h := Heads{Query: 64, KV: 8, Dim: 128, ElementBits: 16}
-	const batch = 132 // a KV head of each request is a block for an SM
+	const batch = 132 // each request's KV head is a block for one SM
 	apart, full := s.prefillTiles(p, batch, 16, 0, h, true), s.prefillTiles(p, batch, 128, 0, h, true)
 	p.PacksGroups = true
 	if got := s.prefillTiles(p, batch, 16, 0, h, true); !near(got.Compute, apart.Compute/8) || !near(got.Executed, apart.Executed/8) {
@@ -197,7 +197,8 @@ func TestPackedGroups(t *testing.T) {
 	if got := s.prefillTiles(p, batch, 128, 0, h, true); got != full {
 		t.Errorf("full tiles: %+v, apart %+v", got, full)
 	}
-	// 129 rows apart are two tiles a head, the second nearly empty; packed, 1,032 rows of a group are nine tiles in place of sixteen.
+	// Without packing, 129 rows are two tiles for each head, the second nearly empty. With it, 1,032 rows of a group are nine tiles instead
+	// of sixteen.
 	p.PacksGroups = false
 	apart = s.prefillTiles(p, batch, 129, 0, h, true)
 	p.PacksGroups = true

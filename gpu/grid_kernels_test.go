@@ -2,11 +2,11 @@ package gpu
 
 import "testing"
 
-// bound is by what an increment may change the time of a kernel.
+// bound limits the change of a kernel's time when a size grows by one.
 type bound struct{ least, most float64 }
 
-// doubles is the bound of fitted kernels: one more of a size never more than doubles the time, nor does it take more than 5%
-// of it away, which decode attention of mixed lengths has, too: tiles and splits change.
+// doubles is the bound for fitted kernels: one more unit of a size at most doubles the time, and lowers it by at most 5%, since tiles and
+// splits change; decode attention of mixed lengths has the same bound.
 var doubles = bound{0.95, 2}
 
 func (b bound) check(t *testing.T, kernel []int, h Heads, what string, before, after Cost) {
@@ -24,8 +24,8 @@ func aboveRoofline(t *testing.T, s *Spec, kernel []int, h Heads, bits int, c Cos
 	}
 }
 
-// TestPrefillGrid: attention of chunks of prompts, one or several, over finished tokens. PyTorch's is held to the roofline
-// alone: it steps where FlashAttention-2 stops splitting, and takes less where there are fewer parts to merge.
+// TestPrefillGrid: attention of chunks of prompts, one or several, over finished tokens. PyTorch's kernels are only checked against the
+// roofline: they step where FlashAttention-2 stops splitting, and get faster with fewer parts to merge.
 func TestPrefillGrid(t *testing.T) {
 	onGrid(t, true, func(t *testing.T, s *Spec, h Heads) {
 		for _, batch := range []int{1, 2, 7, 32} {
@@ -38,9 +38,9 @@ func TestPrefillGrid(t *testing.T) {
 					}
 					token, group := doubles, doubles
 					if p, n, keys := s.Prefill.Model, float64(chunk), float64(chunk+finished); p == AttAcc {
-						// All scores are computed, one wave of blocks after the other: a token adds a row and a column of them.
+						// All scores are computed, in waves of blocks: one more token adds a row and a column of them.
 						token.most = max(2, (n+1)*(keys+1)/(n*keys))
-						// A query head more in each group is a share less of keys and values for each of its blocks.
+						// One more query head in each group lowers the share of keys and values for each of its blocks.
 						group.least = float64(h.group()) / float64(h.group()+1)
 					}
 					head, query := h, h
@@ -57,7 +57,7 @@ func TestPrefillGrid(t *testing.T) {
 	})
 }
 
-// TestProductGrid: products of up to 32,768 rows with the weights of models on 1 to 8 GPUs, and of odd sizes.
+// TestProductGrid: products of up to 32,768 rows with the weights of models on 1 to 8 GPUs, and odd sizes.
 func TestProductGrid(t *testing.T) {
 	widths := sizes(64, 1<<17, gridStep(9, 1.7))
 	for _, hidden := range []int{4096, 8192, 12288, 28672} { // of models, and shares of them
@@ -76,7 +76,7 @@ func TestProductGrid(t *testing.T) {
 						kernel, c := []int{m, n, k, bits}, s.GEMMCost(m, n, k, bits)
 						aboveRoofline(t, s, kernel, Heads{}, bits, c)
 						b := doubles
-						if s.MatMul.Model == AttAcc { // the tile minimises traffic over the square of the SMs' use, not the time
+						if s.MatMul.Model == AttAcc { // the tile minimises traffic over the square of the SMs' utilisation, not the time
 							b.least = 0.5
 						}
 						b.check(t, kernel, Heads{}, "row", c, s.GEMMCost(m+1, n, k, bits))

@@ -7,7 +7,7 @@ import (
 	"github.com/l3sim/l3sim/internal/deep"
 )
 
-// sizes returns the sizes from low to high, each so many times the one before it, and at least one more.
+// sizes returns sizes from low to high, each factor times the previous one, and at least one more.
 func sizes(low, high int, factor float64) (all []int) {
 	for n := low; n <= high; n = max(n+1, int(float64(n)*factor)) {
 		all = append(all, n)
@@ -15,7 +15,7 @@ func sizes(low, high int, factor float64) (all []int) {
 	return all
 }
 
-// onPresets calls check with every preset, whose own suite runs, and with the kernels of SuitePyTorch if both is set.
+// onPresets calls check with every preset and its own suite, and also with the kernels of SuitePyTorch if both is set.
 func onPresets(t *testing.T, both bool, check func(t *testing.T, s *Spec)) {
 	for _, name := range presetNames(t, "gpus") {
 		s := loadPreset(t, name)
@@ -27,7 +27,7 @@ func onPresets(t *testing.T, both bool, check func(t *testing.T, s *Spec)) {
 	}
 }
 
-// onGrid is onPresets with each shape of heads.
+// onGrid is onPresets for each shape of heads.
 func onGrid(t *testing.T, both bool, check func(t *testing.T, s *Spec, h Heads)) {
 	onPresets(t, both, func(t *testing.T, s *Spec) {
 		for _, kv := range sizes(1, 128, gridStep(5, 1.5)) {
@@ -42,7 +42,7 @@ func onGrid(t *testing.T, both bool, check func(t *testing.T, s *Spec, h Heads))
 	})
 }
 
-// gridStep is the factor from one size to the next: quick, between both in a deep run, and dense in a long one.
+// gridStep is the factor between sizes: quick, or in between in a deep run, or dense in a long one.
 func gridStep(quick, dense float64) float64 {
 	switch {
 	case deep.Long():
@@ -53,8 +53,8 @@ func gridStep(quick, dense float64) float64 {
 	return quick
 }
 
-// TestDecodeGrid: decode attention is never below the roofline, and one more request, token, or KV or query head of
-// each never more than doubles its time.
+// TestDecodeGrid: decode attention is never faster than the roofline, and one more request, token, KV head or query head for each at most
+// doubles its time.
 func TestDecodeGrid(t *testing.T) {
 	onGrid(t, true, func(t *testing.T, s *Spec, h Heads) {
 		for _, batch := range sizes(1, 4096, gridStep(4, 1.1)) {
@@ -63,7 +63,7 @@ func TestDecodeGrid(t *testing.T) {
 				if least := max(c.FLOPs/float64(s.Peak16), c.Bytes/float64(s.MemoryBandwidth)); c.Seconds < least*(1-1e-9) {
 					t.Fatalf("%d of %d, %+v: %g s, roofline %g s", batch, context, h, c.Seconds, least)
 				}
-				if s.Suite == SuitePyTorch { // steps where it stops splitting contexts
+				if s.Suite == SuitePyTorch { // has steps where it stops splitting contexts
 					continue
 				}
 				head, query := h, h
@@ -82,9 +82,9 @@ func TestDecodeGrid(t *testing.T) {
 	})
 }
 
-// TestMixedGrid: one more request, as short or as long as any, never makes a batch of mixed lengths more than 5% faster.
-// AttAcc's model, which the preset paper keeps, has a law of its own: a batch takes what as many mean contexts take, and at
-// least what the longest one's block takes.
+// TestMixedGrid: one more request of any length never makes a batch of mixed lengths more than 5% faster. AttAcc's model, used in the
+// preset paper, is defined differently: a batch takes as long as equally many mean contexts, and at least as long as the longest one's
+// block.
 func TestMixedGrid(t *testing.T) {
 	onGrid(t, false, func(t *testing.T, s *Spec, h Heads) {
 		lengths := sizes(1, 1<<20, gridStep(30, 4))
@@ -124,7 +124,7 @@ func neverFaster(t *testing.T, s *Spec, h Heads, b DecodeBatch, short, long int)
 	}
 }
 
-// TestFewMixed is TestMixedGrid, dense where fixed splits of a single KV head change with each request.
+// TestFewMixed is TestMixedGrid with dense sizes where fixed splits of a single KV head change with each request.
 func TestFewMixed(t *testing.T) {
 	onPresets(t, false, func(t *testing.T, s *Spec) {
 		if s.Decode.Model == AttAcc {
@@ -145,7 +145,7 @@ func TestFewMixed(t *testing.T) {
 	})
 }
 
-// TestIterationGrid: one request more never more than doubles a decode iteration of a model on 1 to 8 GPUs.
+// TestIterationGrid: one more request at most doubles the time of a model's decode iteration on 1 to 8 GPUs.
 func TestIterationGrid(t *testing.T) {
 	for _, name := range presetNames(t, "gpus") {
 		s := loadPreset(t, name)

@@ -6,8 +6,8 @@ import (
 	"github.com/l3sim/l3sim/llm"
 )
 
-// TestHeadsOfWindows: layers with a window have heads of their own: in a model of which two of three layers have one, the products around
-// attention take the mean of both kinds, and attention what it takes in a model all of whose layers have those heads.
+// TestHeadsOfWindows: layers with a window may have other heads. In a model where two of three layers have one, the products around
+// attention take the mean of both kinds, and attention takes as long as in a model where all layers have those heads.
 func TestHeadsOfWindows(t *testing.T) {
 	spec, base := loadPreset(t, "h200-sxm"), *loadModel(t, "llama-3-8b")
 	base.Layers, base.TensorParallel = 3, 2

@@ -2,7 +2,7 @@ package gpu
 
 import "github.com/l3sim/l3sim/units"
 
-// What kernels take in a graph below the power limit, in seconds.
+// Seconds of kernels in a graph, below the power limit.
 
 func (s *Spec) gemmTime(m, n, k, bits int) float64 { return s.GEMMCost(m, n, k, bits).Seconds }
 
@@ -17,7 +17,7 @@ func (s *Spec) prefillAttention(chunk, finished int, h Heads) float64 {
 	return s.PrefillAttentionCost(1, chunk, finished, h).Seconds
 }
 
-// decodeTime returns attention of requests, each over its own context.
+// decodeTime returns attention of requests with the given contexts.
 func (c *ModelCost) decodeTime(contexts ...int) float64 {
 	var b DecodeBatch
 	for _, n := range contexts {

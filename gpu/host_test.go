@@ -6,7 +6,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestHostVisible: what the GPUs' time hides, by hand, in microseconds.
+// TestHostVisible: the part of the host's time that the GPUs' time does not hide, by hand, in microseconds.
 func TestHostVisible(t *testing.T) {
 	const us = units.Microsecond
 	h := HostSpec{Exposed: 300 * us, Step: 1000 * us, Sequence: 10 * us}

@@ -8,7 +8,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// indexGPU returns a GPU of 100 SMs with kernels of an indexer of its own, whose numbers are easy to compute with.
+// indexGPU returns a GPU of 100 SMs with its own indexer kernels, with numbers that are easy to compute with.
 func indexGPU() *Spec {
 	s := &Spec{SMs: 100, Peak8: 1e15, MemoryBandwidth: 1e12}
 	s.Index = IndexTables{
@@ -19,8 +19,8 @@ func indexGPU() *Spec {
 	return s
 }
 
-// TestPromptScoresByHand: blocks of 4 tokens of 32 heads pass over keys in tiles of 256, 404 of them in 5 rounds. A block of tokens of
-// four requests passes over the keys of all.
+// TestPromptScoresByHand: 404 blocks, each of 4 tokens with 32 heads, pass over keys in tiles of 256, in 5 rounds. A block with tokens of
+// four requests passes over the keys of all four.
 func TestPromptScoresByHand(t *testing.T) {
 	s := indexGPU()
 	key := 2.0 * 128 * 128 / (0.5e15 / 100)
@@ -35,7 +35,7 @@ func TestPromptScoresByHand(t *testing.T) {
 		x                llm.Indexing
 		compute, latency float64
 	}{
-		{of(1, 1616, 20_000), 5 * (20992*key + 1e-6), 21760*key + 1e-6}, // 20,808.5 keys in the mean, 21,616 at most
+		{of(1, 1616, 20_000), 5 * (20992*key + 1e-6), 21760*key + 1e-6}, // 20,808.5 keys on average, 21,616 at most
 		{of(8, 1, 299), 1 * (1280*key + 1e-6), 1280*key + 1e-6},         // four requests of 300
 		{of(2, 1, 299), 1 * (768*key + 1e-6), 768*key + 1e-6},
 		{of(2, 4, 252), 1 * (256*key + 1e-6), 256*key + 1e-6},
@@ -51,7 +51,7 @@ func TestPromptScoresByHand(t *testing.T) {
 	}
 }
 
-// TestStepScoresByHand: a step's keys are dealt to all SMs, and tokens cost time of their own.
+// TestStepScoresByHand: a step's keys are distributed over all SMs, and each token has an additional cost.
 func TestStepScoresByHand(t *testing.T) {
 	s := indexGPU()
 	x := llm.Indexing{Requests: 100, Queries: 1, Keys: 1_000_000, Longest: 20_000, Pairs: 1_000_000, Keep: 2048, Step: true}
@@ -62,8 +62,8 @@ func TestStepScoresByHand(t *testing.T) {
 	}
 }
 
-// TestIndexTopKByHand: 110 of 150 tokens see more than are kept, in two rounds over 100 SMs; the others cost little. Scores that are all
-// alike cost more.
+// TestIndexTopKByHand: 110 of 150 tokens see more than are kept, in two rounds over 100 SMs; the others cost little. Equal scores cost
+// more.
 func TestIndexTopKByHand(t *testing.T) {
 	s := indexGPU()
 	x := llm.Indexing{Requests: 1, Queries: 150, Longest: 2158, Keep: 2048} // 2,008 before them

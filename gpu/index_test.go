@@ -6,15 +6,15 @@ import (
 	"github.com/l3sim/l3sim/llm"
 )
 
-// indexedModel is latentModel with DeepSeek V3.2's indexer, in all of three layers or where a pattern says so.
+// indexedModel is latentModel with DeepSeek V3.2's indexer, in all of three layers or in those of a pattern.
 func indexedModel(gpus int, pattern string) *llm.Model {
 	m := latentModel(gpus)
 	m.LayerKinds = llm.LayerKinds{LayerPattern: pattern, Indexer: llm.Indexer{IndexHeads: 64, IndexDim: 128, IndexTopK: 2048}}
 	return m
 }
 
-// TestIndexScoresByHand: a step of ten requests of 65,536 tokens reads 132 bytes of each, writes a score of 4 bytes, and has queries of
-// 64 x 128 bytes; 2 · 64 · 128 operations a token are 124 for each byte of a key.
+// TestIndexScoresByHand: a step of ten requests of 65,536 tokens reads 132 bytes and writes a 4-byte score for each token, with queries of
+// 64 x 128 bytes. 2 · 64 · 128 operations for each token are 124 for each byte of a key.
 func TestIndexScoresByHand(t *testing.T) {
 	s := loadPreset(t, "h200-sxm")
 	x := llm.Indexing{Requests: 10, Queries: 1, Keys: 655_360, Longest: 65_536, Pairs: 655_360, Keep: 2048}
@@ -45,8 +45,8 @@ func TestIndexScoresByHand(t *testing.T) {
 	}
 }
 
-// TestIndexScoresOfDrafts: two queries of a step read a request's keys once and share them among all blocks, where those of a prompt each
-// pass over all keys.
+// TestIndexScoresOfDrafts: two queries of a decode step read a request's keys once and distribute them over all blocks; those of a prompt
+// each pass over all keys.
 func TestIndexScoresOfDrafts(t *testing.T) {
 	s := loadPreset(t, "h200-sxm")
 	x := llm.Indexing{Requests: 1, Queries: 2, Keys: 100_000, Longest: 100_000, Pairs: 2 * 100_000, Keep: 2048, Step: true}
@@ -61,8 +61,8 @@ func TestIndexScoresOfDrafts(t *testing.T) {
 	}
 }
 
-// TestIndexProductsByHand: in the mean of three layers, of which one or all have an indexer, each GPU makes queries of 64 x 128 from the
-// vector of 1,536, and a key of 128 with 64 weights from the hidden state.
+// TestIndexProductsByHand: for the mean of three layers, of which one or all have an indexer, each GPU computes queries of 64 x 128 from
+// the vector of 1,536, and a key of 128 with 64 weights from the hidden state.
 func TestIndexProductsByHand(t *testing.T) {
 	s := loadPreset(t, "h200-sxm")
 	s.Collective.Skew = 0
@@ -78,8 +78,8 @@ func TestIndexProductsByHand(t *testing.T) {
 	}
 }
 
-// TestTopKBeyondContexts: while no context has more tokens than an indexer chooses, attention takes what it does without one. Beyond, a
-// layer that shares a choice takes attention over 2,048 rows, and one with an indexer the scores and the choice besides.
+// TestTopKBeyondContexts: while no context exceeds the number of choices, attention costs the same as without an indexer. Beyond, a layer
+// that shares a choice takes attention over 2,048 rows, and one with an indexer also the scores and the choice.
 func TestTopKBeyondContexts(t *testing.T) {
 	s := loadPreset(t, "h200-sxm")
 	c, plain, shared := NewModelCost(s, indexedModel(1, "")), NewModelCost(s, latentModel(1)), NewModelCost(s, indexedModel(1, "ISS"))
@@ -105,7 +105,7 @@ func TestTopKBeyondContexts(t *testing.T) {
 	if got, want := c.IterationParts(x), 3*2*(c.Chosen(chosen).Seconds+c.Index(scores).Seconds); !near(got[PrefillAttention].Seconds, want) {
 		t.Errorf("chunks take %+v, want %g s", got, want)
 	}
-	// 500 tokens over 2,048 rows each: what as many requests take that decode, with the absorbed products.
+	// 500 tokens over 2,048 rows each cost the same as 500 decoding requests, with the absorbed products.
 	rows = UniformBatch(500, 2048)
 	rows.Page = 1
 	if got, want := c.Chosen(chosen).Seconds, c.prefills(s.PageAttentionCost(rows, 1, c.kinds[0].heads)).Plus(c.absorb(500)).Seconds; !near(got, want) {

@@ -10,8 +10,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestSmallKernels: what an iteration's small kernels move, at their shares of the
-// bandwidth, and the time of the rows that one block reduces.
+// TestSmallKernels: the bytes of an iteration's small kernels at their shares of the bandwidth, and the time of rows that one block
+// reduces.
 func TestSmallKernels(t *testing.T) {
 	s := *loadPreset(t, "h200-sxm")
 	s.MemoryBandwidth = 1e12
@@ -51,8 +51,7 @@ func nearWork(a, b Work) bool {
 	return near(a.Seconds, b.Seconds) && near(a.Clocked, b.Clocked) && near(a.Dynamic, b.Dynamic)
 }
 
-// TestIterationSums: an iteration is its layers between embedding and head, each the sum of
-// its kernels.
+// TestIterationSums: an iteration is its layers between embedding and head, each the sum of its kernels.
 func TestIterationSums(t *testing.T) {
 	s, m := loadPreset(t, "h200-sxm"), loadModel(t, "llama-3-70b") // on 4 GPUs
 	s.Collective.Skew = 0
@@ -110,8 +109,8 @@ func TestIterationSums(t *testing.T) {
 	}
 }
 
-// TestSkew: GPUs of a replica wait for the slowest one, by a share of what follows the
-// clock; one GPU waits for none, and neither do all-reduces themselves.
+// TestSkew: a replica's GPUs wait for the slowest one, by a share of the time that scales with the clock; a single GPU does not wait, and
+// all-reduces themselves have no skew.
 func TestSkew(t *testing.T) {
 	even, m := *loadPreset(t, "h200-sxm"), *loadModel(t, "llama-3-8b")
 	even.Collective.Skew = 0
@@ -134,10 +133,9 @@ func TestSkew(t *testing.T) {
 	}
 }
 
-// TestIterationLaws: on every preset and model of one GPU more requests, tokens or context
-// never take an iteration less time, and a mixed one takes no less than the larger of its
-// halves. Below the power limit that is exact; beyond it another tile may pad less and so
-// draw less, by less than a two-hundredth of the time.
+// TestIterationLaws: on every preset and model of one GPU, more requests, tokens or context never make an iteration faster, and a mixed one
+// takes at least as long as the larger of its halves. Below the power limit that is exact. Above it, another tile may pad less and thus
+// draw less power, by less than a two-hundredth of the time.
 func TestIterationLaws(t *testing.T) {
 	names := presetNames(t, "models")
 	models := map[string]*llm.Model{}

@@ -7,8 +7,8 @@ import (
 	"github.com/l3sim/l3sim/llm"
 )
 
-// TestIterationWithWindows: layers with a window take attention of a context as long as the window, others that of the whole
-// context, and a window beyond the context changes nothing.
+// TestIterationWithWindows: layers with a window cost as much as attention of a context as long as the window, other layers as much as that
+// of the whole context. A window beyond the context changes nothing.
 func TestIterationWithWindows(t *testing.T) {
 	spec, dense := loadPreset(t, "h200-sxm"), loadModel(t, "llama-3-8b")
 	parts := func(w llm.LayerKinds, x Shape) Parts {
@@ -36,8 +36,8 @@ func TestIterationWithWindows(t *testing.T) {
 	}
 }
 
-// TestIterationInChunks: attention within chunks of 4,096 tokens takes what that of the chunk so far takes, and a prompt what its parts in
-// each chunk take together.
+// TestIterationInChunks: attention within chunks of 4,096 tokens costs as much as attention of the chunk so far, and a prompt as much as
+// its parts in each chunk together.
 func TestIterationInChunks(t *testing.T) {
 	spec, m := loadPreset(t, "h200-sxm"), *loadModel(t, "llama-3-8b")
 	chunks := m
@@ -61,8 +61,8 @@ func TestIterationInChunks(t *testing.T) {
 	}
 }
 
-// TestExpertsInMXFP4: a grouped product of experts of 4 bits reads 17/32 bytes a weight, blocks of 32 with a byte of scale,
-// and multiplies in 16 bits.
+// TestExpertsInMXFP4: a grouped product of 4-bit experts reads 17/32 bytes for each weight (blocks of 32 with a byte of scale), and
+// multiplies in 16 bits.
 func TestExpertsInMXFP4(t *testing.T) {
 	spec, m := loadPreset(t, "h200-sxm"), *loadModel(t, "mixtral-8x7b")
 	bytes := func(bits int) float64 {
@@ -81,8 +81,8 @@ func TestExpertsInMXFP4(t *testing.T) {
 	}
 }
 
-// TestWindowBeyondContexts: a window longer than every context changes nothing; one that is shorter has a step take what a batch of contexts of the
-// window takes. Requests of 100 and 3,000 tokens in windows of 1,000 count as two of 1,000.
+// TestWindowBeyondContexts: a window longer than every context changes nothing; with a shorter one, a step costs as much as a batch of
+// contexts as long as the window. Requests of 100 and 3,000 tokens with windows of 1,000 count as two of 1,000.
 func TestWindowBeyondContexts(t *testing.T) {
 	spec, m := loadPreset(t, "h100-sxm"), *loadModel(t, "mistral-7b")
 	m.Layers = 4

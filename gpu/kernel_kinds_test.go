@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestKernelTimes: kinds add up to the iteration, none is below zero, and a model's kinds are those of its elements.
+// TestKernelTimes: kinds add up to the iteration, none is negative, and a model's kinds match its elements.
 func TestKernelTimes(t *testing.T) {
 	for _, c := range []struct {
 		model string
@@ -40,8 +40,8 @@ func TestKernelTimes(t *testing.T) {
 	}
 }
 
-// TestFarKernels: of a kind's time what kernels beyond the range take is that of their parts of the iteration, not all of the kind: the output
-// matrix of a large vocabulary, and no other product.
+// TestFarKernels: the far part of a kind's time covers only kernels beyond the range: here the output matrix of a large vocabulary, and no
+// other product.
 func TestFarKernels(t *testing.T) {
 	gpu := *loadPreset(t, "h200-sxm")
 	m := loadModel(t, "llama-3-8b")

@@ -11,8 +11,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestAbsorbedColumns: 16 products of 100 tokens by n × 128, in tiles of 64 rows and 128 columns, on 100 SMs of 10 TFLOP/s at half of their rate. With 512 columns
-// there are 16·2·4 blocks, 1.28 for each SM; with 64 columns 32 blocks of one wave.
+// TestAbsorbedColumns: 16 products of 100 tokens by n × 128, in tiles of 64 rows and 128 columns, on 100 SMs of 10 TFLOP/s at half of their
+// rate. With 512 columns there are 16·2·4 blocks, 1.28 for each SM; with 64 columns, 32 blocks in one wave.
 func TestAbsorbedColumns(t *testing.T) {
 	s := &Spec{SMs: 100, Peak16: 1e15, Peak8: 2e15, MemoryBandwidth: 1e12}
 	p := &s.Latent.Products
@@ -26,7 +26,7 @@ func TestAbsorbedColumns(t *testing.T) {
 			t.Errorf("%d columns: %+v, want %v s and %v B", c.n, got, c.compute, c.bytes)
 		}
 	}
-	// Activations are converted before: read in 16 bits and written in 16, at half of the memory's rate.
+	// Activations are converted first: read in 16 bits and written in 16, at half of the memory's rate.
 	p.ConvertMemory, p.Convert = 0.5, 3*units.Microsecond
 	const converted = 16 * 100 * 128 * 4
 	if got, bytes := s.AbsorbedCost(16, 100, 64, 128, 16), float64(2*16*128*164+2*16*100*64+converted); got.Bytes != bytes || !near(got.Memory, bytes/0.8e12) || !near(got.Overhead, 5e-6+converted/0.5e12) {
@@ -34,7 +34,7 @@ func TestAbsorbedColumns(t *testing.T) {
 	}
 }
 
-// TestChosenRows: a token takes the time of its rows one after another, of as many as the kernel has slots at least.
+// TestChosenRows: a token takes the time of its rows in sequence, of at least as many as the kernel has slots.
 func TestChosenRows(t *testing.T) {
 	s := &Spec{SMs: 100, Peak16: 1e15, Peak8: 2e15, MemoryBandwidth: 1e12}
 	p := &s.Latent.Chosen
@@ -46,8 +46,8 @@ func TestChosenRows(t *testing.T) {
 	}
 }
 
-// TestTopKByHand: two prompts of ten tokens behind two others, of which four are kept: the first two tokens of each see no more than that. The other 16 have 4 rounds on
-// 4 SMs, with 136 of the 150 scores; the four take a round of their own.
+// TestTopKByHand: two prompts of ten tokens, each after two others, with four kept: the first two tokens of each see at most four. The
+// other 16 need 4 rounds on 4 SMs, with 136 of the 150 scores; the four short ones need one round.
 func TestTopKByHand(t *testing.T) {
 	s := &Spec{SMs: 4, MemoryBandwidth: 1e18}
 	s.Index.TopK = RankSpec{RowTime: units.Microsecond, ElementTime: 100 * units.Nanosecond, ShortTime: 500 * units.Nanosecond, TieRow: units.Second}
@@ -58,11 +58,11 @@ func TestTopKByHand(t *testing.T) {
 	if got := s.IndexTopKCost(x, true); !near(got.Latency, 4*(1+1e-6+136./16*1e-7)+0.5e-6) {
 		t.Errorf("all alike: %+v", got)
 	}
-	x.Step = true // all 20 rank all of their scores
+	x.Step = true // all 20 tokens rank all their scores
 	if got := s.IndexTopKCost(x, false); !near(got.Latency, 5*(1e-6+150./20*1e-7)) {
 		t.Errorf("of a step: %+v", got)
 	}
-	// Runs have clear winners.
+	// Simulations assume distinct scores.
 	tied, m := *loadPreset(t, "h200-sxm"), latentModel(8)
 	m.IndexTopK, m.IndexHeads, m.IndexDim, m.LayerPattern = 2048, 64, 128, "I"
 	tied.Index.TopK = RankSpec{RowTime: units.Microsecond}
@@ -74,7 +74,8 @@ func TestTopKByHand(t *testing.T) {
 	}
 }
 
-// TestValuesApart: units that read a latent for 16 query heads at once, and its value apart, have 16 of the 128 heads as their queries.
+// TestValuesApart: units that read a latent for 16 query heads at once, and its value separately, count 16 of the 128 heads as their
+// queries.
 func TestValuesApart(t *testing.T) {
 	s := loadPreset(t, "h200-sxm")
 	for queries, want := range map[int]int{16: 16, 128: 128, 500: 128} {
@@ -94,7 +95,7 @@ func TestValuesApart(t *testing.T) {
 	}
 }
 
-// TestOwnBatchByHand: of nine requests on eight GPUs one GPU has two, with an eighth of the tokens, rounded up, or the longest context.
+// TestOwnBatchByHand: of nine requests on eight GPUs, one GPU has two, with an eighth of the tokens, rounded up, or the longest context.
 func TestOwnBatchByHand(t *testing.T) {
 	c := NewModelCost(loadPreset(t, "h200-sxm"), parallelModel(8, llm.Parallel{AttentionParallel: "data"}))
 	for _, x := range []struct{ tokens, longest, want int }{{801, 90, 101}, {800, 90, 100}, {807, 90, 101}, {801, 300, 300}} {
@@ -104,7 +105,7 @@ func TestOwnBatchByHand(t *testing.T) {
 	}
 }
 
-// TestLayersAreParts: what a batch takes beside attention is the embedding, QKV, and projection and network, each as by itself.
+// TestLayersAreParts: a batch without attention is the embedding, QKV, and projection and network, each as computed separately.
 func TestLayersAreParts(t *testing.T) {
 	s := loadPreset(t, "h200-sxm")
 	for _, m := range []*llm.Model{loadModel(t, "llama-3-8b"), loadModel(t, "mixtral-8x7b"), latentModel(8)} {
@@ -116,8 +117,8 @@ func TestLayersAreParts(t *testing.T) {
 	}
 }
 
-// TestKernelTimesSum: the times by kind of kernel are those of the iteration, whatever collectives the fit has, and those of experts are the mixture's in as
-// many layers as have one.
+// TestKernelTimesSum: the times by kind add up to the iteration, whatever collectives the fit has. The experts' time is the mixture's,
+// times the layers with experts.
 func TestKernelTimesSum(t *testing.T) {
 	x := Shape{Decode: UniformBatch(30, 4000), Prefills: 2, Chunk: 500, Finished: 100}
 	for _, p := range []llm.Parallel{{}, {ExpertParallel: true}, {AttentionParallel: "data"}, {AttentionParallel: "data", ExpertParallel: true}} {
@@ -159,7 +160,7 @@ func TestKernelTimesSum(t *testing.T) {
 	}
 }
 
-// TestMoreRanges: both ends of ranges of sections that most GPUs leave out.
+// TestMoreRanges: both ends of the ranges in sections that most GPUs leave out.
 func TestMoreRanges(t *testing.T) {
 	s := loadPreset(t, "h200-sxm")
 	for v, ok := range map[float64]bool{0.001: true, 10: true, 0: false, 10.001: false} {

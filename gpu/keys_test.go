@@ -9,7 +9,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// fillNumbers gives each number that is zero a value that is in range.
+// fillNumbers replaces each zero number by a valid value.
 func fillNumbers(v reflect.Value) {
 	for i := range v.NumField() {
 		f := v.Field(i)
@@ -31,7 +31,7 @@ func fillNumbers(v reflect.Value) {
 	}
 }
 
-// TestEveryKey: with all sections given, a number below or beyond its range is one fault, of the number's own key.
+// TestEveryKey: with all sections given, a number out of its range is exactly one fault, of its own key.
 func TestEveryKey(t *testing.T) {
 	s := loadPreset(t, "h200-sxm")
 	fillNumbers(reflect.ValueOf(s).Elem())
@@ -55,7 +55,7 @@ func TestEveryKey(t *testing.T) {
 				old.Set(f)
 				f.Set(reflect.ValueOf(bad).Convert(f.Type()))
 				count++
-				// The memory's reserve is judged by its capacity, too.
+				// The memory reserve is also compared with the capacity.
 				if errs := input.Faults(s); len(errs) == 0 || errs[0].Key != key || len(errs) > 1 && key != "memory_capacity" {
 					t.Errorf("%s = %v: %v", key, bad, errs)
 				}
@@ -69,7 +69,7 @@ func TestEveryKey(t *testing.T) {
 				try(1e30)
 			case f.CanInt():
 				try(-1)
-				if key != "all_reduce.small_limit" { // which may be beyond any message
+				if key != "all_reduce.small_limit" { // may exceed any message
 					try(int64(1) << 62)
 				}
 			}

@@ -6,7 +6,7 @@ import (
 	"github.com/l3sim/l3sim/llm"
 )
 
-// TestNamesOfKinds: what the kinds of kernels are called, by the widths of their elements and what joins a replica.
+// TestNamesOfKinds: the names of kinds of kernels, by the widths of their elements and a replica's collectives.
 func TestNamesOfKinds(t *testing.T) {
 	for want, w := range map[string]widths{
 		"": {In: 16, Weights: 16, Out: 16}, "nvfp4_": {In: 4, Weights: 4, Block: NVFP4Block}, "mxfp4_": {In: 16, Weights: 4, Block: 32}, "mxfp4_fp8_": {In: 8, Weights: 4, Block: 32}, "int4_": {In: 16, Weights: 4},
@@ -37,7 +37,7 @@ func TestNamesOfKinds(t *testing.T) {
 	}
 }
 
-// TestTimesOfKinds: only what takes time is a kind; its seconds add up, and the first limit that it exceeds is kept.
+// TestTimesOfKinds: only kernels that take time count as a kind; seconds add up, and the first exceeded limit is kept.
 func TestTimesOfKinds(t *testing.T) {
 	x := kernelTimes{}
 	x.add("a", 0, "far")
@@ -50,7 +50,7 @@ func TestTimesOfKinds(t *testing.T) {
 	}
 }
 
-// TestMeanLoad: the mean of two loads, value by value; tokens are whole.
+// TestMeanLoad: the mean of two loads, value by value; tokens are whole numbers.
 func TestMeanLoad(t *testing.T) {
 	a, b := ExpertLoad{Tokens: 3, All: 10, Pairs: 6, Touched: 2}, ExpertLoad{Tokens: 6, All: 20, Pairs: 8, Touched: 5}
 	a.tiles[0], b.tiles[0], b.tiles[len(b.tiles)-1] = 4, 8, 2
@@ -61,7 +61,8 @@ func TestMeanLoad(t *testing.T) {
 	}
 }
 
-// TestAbsorbedApart: the products before and behind attention of latents are those around it together; without latents or requests there are none.
+// TestAbsorbedApart: the products before and after attention of latents together equal those around it; without latents or requests there
+// are none.
 func TestAbsorbedApart(t *testing.T) {
 	s := loadPreset(t, "h200-sxm")
 	s.Collective.Skew = 0
@@ -84,7 +85,8 @@ func TestAbsorbedApart(t *testing.T) {
 	}
 }
 
-// TestIndexOfARequestsGPU: with attention by requests a GPU scores those of its own: 3 of 10 on four GPUs with their share of keys, but at least the longest.
+// TestIndexOfARequestsGPU: with data-parallel attention, a GPU scores its own requests: 3 of 10 on four GPUs with their share of keys, but
+// at least the longest.
 func TestIndexOfARequestsGPU(t *testing.T) {
 	s := loadPreset(t, "h200-sxm")
 	s.Collective.Skew = 0

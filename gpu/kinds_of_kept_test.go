@@ -6,7 +6,7 @@ import (
 	"github.com/l3sim/l3sim/llm"
 )
 
-// TestGroupLimitByHand: a kernel that serves four query heads in one reading of keys and values reads them again for each four more.
+// TestGroupLimitByHand: a kernel that serves four query heads with one read of keys and values reads them again for each four more.
 func TestGroupLimitByHand(t *testing.T) {
 	s := loadPreset(t, "h200-sxm")
 	s.Decode.GroupLimit = 4
@@ -19,7 +19,8 @@ func TestGroupLimitByHand(t *testing.T) {
 	}
 }
 
-// TestKernelsOfLatents: which kernels read which elements: those of latents are a server's alone, and those of FP8 need a fit of their own.
+// TestKernelsOfLatents: which kernels read which elements: only the server suite has kernels for latents, and FP8 latents need a fit with
+// them.
 func TestKernelsOfLatents(t *testing.T) {
 	both, wide, none := latentGPU(t), latentGPU(t), latentGPU(t)
 	both.Latent.PrefillFP8 = both.Prefill
@@ -70,7 +71,7 @@ func TestKernelsOfLatents(t *testing.T) {
 	}
 }
 
-// TestKindsOfKeptWeights: the share of attention and of networks that a checkpoint leaves in 16 bits takes kernels of 16 bits, the rest those of FP8.
+// TestKindsOfKeptWeights: the share of attention and networks that a checkpoint keeps in 16 bits uses 16-bit kernels, the rest FP8 kernels.
 func TestKindsOfKeptWeights(t *testing.T) {
 	m := parallelModel(1, llm.Parallel{})
 	m.WeightBits, m.WeightBlock, m.ActivationBits = 8, FP8Block, 8

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// latentGPU returns a GPU with kernels of latent attention of its own, whose numbers are easy to compute with.
+// latentGPU returns a GPU with its own kernels of latent attention, with numbers that are easy to compute with.
 func latentGPU(t *testing.T) *Spec {
 	s := loadPreset(t, "h200-sxm")
 	s.Latent.Decode = LatentDecodeSpec{DecodeSpec: s.Decode, WideGroup: 32, AgainShare: 0.5}
@@ -18,7 +18,8 @@ func latentGPU(t *testing.T) *Spec {
 	return s
 }
 
-// TestLatentReadings: 32 heads read latents twice, the second time half from the L2; 16, and more than the kernel of few heads takes, once.
+// TestLatentReadings: 32 heads read latents twice, the second time half from the L2; 16 heads, and more than the kernel for few heads
+// takes, read them once.
 func TestLatentReadings(t *testing.T) {
 	s := latentGPU(t)
 	h := Heads{KV: 1, Dim: 576, Value: 512, Latent: true, ElementBits: 16}
@@ -62,7 +63,7 @@ func TestAbsorbedByHand(t *testing.T) {
 	}
 }
 
-// TestChosenByHand: 133 tokens are two waves, each of tiles of 64 heads over 2,048 rows, chosen or not.
+// TestChosenByHand: 133 tokens are two waves, each with tiles of 64 heads over 2,048 rows, chosen or not.
 func TestChosenByHand(t *testing.T) {
 	s := latentGPU(t)
 	h := Heads{Query: 16, KV: 1, Dim: 576, Value: 512, Latent: true, ElementBits: 16}
@@ -74,8 +75,8 @@ func TestChosenByHand(t *testing.T) {
 	}
 }
 
-// TestAbsorbedTypes: a checkpoint in FP8 takes the fit's products of FP8, one that keeps projections in 16 bits, or a fit without these, those
-// of 16 bits.
+// TestAbsorbedTypes: an FP8 checkpoint uses the fit's FP8 products. One that keeps projections in 16 bits, or a fit without these, uses
+// 16-bit products.
 func TestAbsorbedTypes(t *testing.T) {
 	s, m := latentGPU(t), latentModel(8)
 	bits := func() int { return NewModelCost(s, m).absorbedBits() }
@@ -103,7 +104,8 @@ func TestAbsorbedTypes(t *testing.T) {
 	}
 }
 
-// TestAbsorbedKept: products that are asked for again are what they were, each of its own tokens and sizes, of decode steps and of long prompts.
+// TestAbsorbedKept: cached products are the same when requested again, each for its own tokens and sizes, for decode steps and long
+// prompts.
 func TestAbsorbedKept(t *testing.T) {
 	s, m := latentGPU(t), latentModel(8)
 	c := NewModelCost(s, m)
@@ -127,7 +129,7 @@ func TestAbsorbedKept(t *testing.T) {
 	}
 }
 
-// TestLatentModel: a model's layers take the kernels of latents where the fit has them.
+// TestLatentModel: a model's layers use the latent kernels if the fit has them.
 func TestLatentModel(t *testing.T) {
 	s := latentGPU(t)
 	c := NewModelCost(s, latentModel(8))

@@ -8,14 +8,14 @@ import (
 	"github.com/l3sim/l3sim/llm"
 )
 
-// latentModel is a layer of DeepSeek V3's attention on that many GPUs, with a dense network.
+// latentModel is a layer of DeepSeek V3's attention on the given number of GPUs, with a dense network.
 func latentModel(gpus int) *llm.Model {
 	return &llm.Model{Name: "latent", Layers: 3, Hidden: 7168, Heads: 128, KVHeads: 1, HeadDim: 576, FFNHidden: 18432, GatedFFN: true, Vocab: 129280,
 		ElementBits: 16, TensorParallel: gpus, Latent: llm.Latent{LatentDim: 512, QueryRank: 1536, NopeDim: 128, ValueDim: 128}}
 }
 
-// TestLatentDecode: one vector of 576 elements is key and value of all heads: 2 · (576 + 512) operations of a query head on a token,
-// 1,152 bytes a token and GPU, whatever their number, and queries of 576 and outputs of 512.
+// TestLatentDecode: one vector of 576 elements is key and value of all heads. There are 2 · (576 + 512) operations for each query head and
+// token, 1,152 bytes for each token on every GPU, whatever their number, and queries of 576 and outputs of 512 elements.
 func TestLatentDecode(t *testing.T) {
 	s := loadPreset(t, "h200-sxm")
 	for _, gpus := range []int{1, 8} {
@@ -32,8 +32,8 @@ func TestLatentDecode(t *testing.T) {
 	}
 }
 
-// TestLatentPromptsOfNarrowKeys: keys and values that prompts make of latents have the width of activations, however narrow the latents are
-// stored, and a decode step reads the stored ones: 576 B and a scale of 4 B. A prompt costs the same with either.
+// TestLatentPromptsOfNarrowKeys: keys and values that prompts expand from latents have the width of activations, however narrow the stored
+// latents are. A decode step reads the stored ones: 576 B and a scale of 4 B. A prompt costs the same with either.
 func TestLatentPromptsOfNarrowKeys(t *testing.T) {
 	m := latentModel(8)
 	m.KVBits = 8
@@ -51,7 +51,7 @@ func TestLatentPromptsOfNarrowKeys(t *testing.T) {
 	}
 }
 
-// TestLatentIsSharedAttention: attention on latents is multi-query attention but for values, which are not stored by themselves.
+// TestLatentIsSharedAttention: attention on latents is multi-query attention, except that values are not stored separately.
 func TestLatentIsSharedAttention(t *testing.T) {
 	s := loadPreset(t, "h200-sxm")
 	rapid.Check(t, func(t *rapid.T) {
@@ -73,8 +73,8 @@ func TestLatentIsSharedAttention(t *testing.T) {
 	})
 }
 
-// TestLatentProducts: the products around attention of one of eight GPUs, by hand: down to both ranks at once, up to 16 heads' queries;
-// the halves of a head's matrix around a decode step; keys and values of a prompt and of what was finished before; the output's.
+// TestLatentProducts: the products around attention on one of eight GPUs, by hand: down to both ranks at once; up to 16 heads' queries; the
+// two halves of a head's matrix around a decode step; keys and values of a prompt and of earlier tokens; the output.
 func TestLatentProducts(t *testing.T) {
 	s := loadPreset(t, "h200-sxm")
 	s.Collective.Skew = 0
@@ -110,7 +110,7 @@ func TestLatentProducts(t *testing.T) {
 	if got, want := d.QKV(5).Seconds, s.gemmTime(5, 16*192+576, 7168, 16)+small(5, 7168)+small(5, 512)+d.small(s.small().copies(2, 5*2*1152)).Seconds; !near(got, want) {
 		t.Errorf("one product makes the queries: %g s, want %g", got, want)
 	}
-	// Two tokens of a request in a step: the kernels have twice the queries and read the latents once.
+	// Two tokens of a request in a step: the kernels have twice the queries and read latents once.
 	c.Verify(2)
 	if got := c.DecodeBatchCost(UniformBatch(4, 500)); got.FLOPs != 2*2*(576+512)*16*2000 || got.Bytes != 1152*2000+2*2*(576+512)*16*4 {
 		t.Errorf("two tokens a request: %+v", got)
@@ -120,7 +120,8 @@ func TestLatentProducts(t *testing.T) {
 	}
 }
 
-// TestLatentPrompt: prompts attend to keys of 192 and values of 128 elements: 2 · 320 operations a pair, 3.4 times fewer than on latents.
+// TestLatentPrompt: prompts attend to keys of 192 and values of 128 elements: 2 · 320 operations for each pair, 3.4 times fewer than on
+// latents.
 func TestLatentPrompt(t *testing.T) {
 	s := loadPreset(t, "h200-sxm")
 	c := NewModelCost(s, latentModel(1))

@@ -78,29 +78,27 @@ func forPresets(t *testing.T, check func(*rapid.T, *Spec)) {
 	}
 }
 
-// smooth takes away what makes kernels faster as they grow, as real ones do: waves of
-// blocks, the merging of the parts of a context, which larger batches are not split into,
-// and the splitting of keys in prefill. (Measured on an A100: two requests of 16,384
-// tokens take 12% less than one.)
+// smooth removes the effects that make kernels faster as they grow, as in reality: waves of blocks, merging of a context's parts (larger
+// batches are not split), and splitting of keys in prefill. (Measured on an A100: two requests of 16,384 tokens take 12% less than one.)
 func smooth(s *Spec) {
 	s.MatMul.WaveQuantization = false
 	for _, a := range [...]*AttentionSpec{&s.AttentionSpec, &s.PyTorch} {
 		a.Decode.WaveQuantization = false
 		a.Decode.MergeOverhead, a.Decode.MergePart = 0, 0
-		a.Decode.UnsplitRows = a.Decode.QueryRows // the tiles of kernels that split and that do not
+		a.Decode.UnsplitRows = a.Decode.QueryRows // tiles of kernels that split and of those that do not
 		a.Prefill.SplitLimit = 0
 	}
 }
 
-// TestNeverBelowRoofline: no kernel beats peak arithmetic or peak bandwidth.
-// AttAcc's law of activations does, by construction: it is exempt.
+// TestNeverBelowRoofline: no kernel is faster than peak arithmetic or peak bandwidth allow. AttAcc's activations are, by construction, and
+// are exempt.
 func TestNeverBelowRoofline(t *testing.T) {
 	forPresets(t, func(t *rapid.T, s *Spec) {
 		k := drawKernel(t)
 		if k.name == "activation" && s.Pointwise.Model == AttAcc {
 			t.Skip("faster than memory by construction")
 		}
-		for _, bits := range []int{8, 16} { // the kernel's width is one of them; the bound for 8 is the lower
+		for _, bits := range []int{8, 16} { // one of them is the kernel's width; the bound for 8 is lower
 			c := k.cost(s, k.sizes)
 			roofline := max(c.FLOPs/max(s.peak(8), s.peak(bits)), c.Bytes/float64(s.MemoryBandwidth))
 			if c.Seconds < roofline*(1-1e-9) {
@@ -110,9 +108,8 @@ func TestNeverBelowRoofline(t *testing.T) {
 	})
 }
 
-// TestMonotone: without waves and parts a larger kernel never takes less
-// time. AttAcc's tile minimises a score and not the time, so its products are
-// exempt.
+// TestMonotone: without waves and parts, a larger kernel is never faster. AttAcc's tile minimises a score and not the time, so its products
+// are exempt.
 func TestMonotone(t *testing.T) {
 	forPresets(t, func(t *rapid.T, preset *Spec) {
 		s := *preset
@@ -131,7 +128,7 @@ func TestMonotone(t *testing.T) {
 	})
 }
 
-// TestWavesOnlyAdd: with wave quantisation no kernel is faster than without.
+// TestWavesOnlyAdd: wave quantisation never makes a kernel faster.
 func TestWavesOnlyAdd(t *testing.T) {
 	forPresets(t, func(t *rapid.T, preset *Spec) {
 		with, without := *preset, *preset
@@ -146,8 +143,7 @@ func TestWavesOnlyAdd(t *testing.T) {
 	})
 }
 
-// TestUnequalContexts: equal contexts cost what the uniform formula says, and
-// of batches with the same sum the equal one is never the slower.
+// TestUnequalContexts: equal contexts cost what the uniform formula gives, and of batches with the same sum, the equal one is never slower.
 func TestUnequalContexts(t *testing.T) {
 	forPresets(t, func(t *rapid.T, s *Spec) {
 		h := drawHeads(t)
@@ -176,9 +172,8 @@ func TestUnequalContexts(t *testing.T) {
 	})
 }
 
-// TestAllReduceMonotone: more bytes or, for NCCL and rings, more GPUs never
-// take less time. To a switch each of more GPUs sends less: eight H200 sum 128 MiB
-// in 562 us, four in 609.
+// TestAllReduceMonotone: more bytes or, for NCCL and rings, more GPUs never take less time. With a switch, each of more GPUs sends less:
+// eight H200 sum 128 MiB in 562 us, four in 609.
 func TestAllReduceMonotone(t *testing.T) {
 	forPresets(t, func(t *rapid.T, s *Spec) {
 		gpus := rapid.IntRange(2, 16).Draw(t, "gpus")
@@ -193,8 +188,8 @@ func TestAllReduceMonotone(t *testing.T) {
 	})
 }
 
-// TestTensorParallelConserves: a replica's GPUs together compute and read what
-// one GPU would: of models in 16 bits whose layers are alike and have no latents, which GPUs hold whole.
+// TestTensorParallelConserves: a replica's GPUs together compute and read as much as one GPU would. This holds for 16-bit models with equal
+// layers and without latents, which every GPU holds whole.
 func TestTensorParallelConserves(t *testing.T) {
 	s := loadPreset(t, "a100-sxm-80gb")
 	for _, name := range presetNames(t, "models") {

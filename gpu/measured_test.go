@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestBeyond: kernels within the measured range say nothing, those one beyond it what is beyond, and those of AttAcc's
-// model, which is not fitted, nothing.
+// TestBeyond: kernels within the measured range return "", those beyond it the reason, and those of AttAcc's model, which is not fitted,
+// "".
 func TestBeyond(t *testing.T) {
 	s := *loadPreset(t, "h200-sxm")
 	s.Measured = MeasuredSpec{ProductRows: 10, ProductWidth: 20, DecodeRequests: 30, DecodeContext: 40, PrefillTokens: 50, AllReduceGPUs: 2, AllReduceBytes: 100, SmallRows: 60, ExpertTokens: 70, ExpertWidth: 80}
@@ -32,7 +32,7 @@ func TestBeyond(t *testing.T) {
 			t.Errorf("%q, want %q", c.got, c.want)
 		}
 	}
-	// Of an iteration each group says it for itself: 8 requests that decode and one prompt of 4 tokens are 12 rows.
+	// In an iteration, each group reports for itself: 8 decoding requests and one prompt of 4 tokens are 12 rows.
 	m := *loadModel(t, "llama-3-8b")
 	m.TensorParallel = 1
 	s.Measured.ProductWidth = 28672
@@ -46,7 +46,7 @@ func TestBeyond(t *testing.T) {
 			t.Errorf("%s: %q, want %q", g, why[g], want)
 		}
 	}
-	// q, k and v of 32 + 2 · 8 heads are 6,144 wide, wider than what projects the output of 32 of them.
+	// q, k and v of 32 + 2 · 8 heads are 6,144 wide, wider than the projection of 32 heads' output.
 	s.Measured.ProductRows = 12
 	for width, want := range map[int]string{6144: "", 6143: "6144 columns or inner elements of a product: measured up to 6143"} {
 		s.Measured.ProductWidth = width
@@ -56,8 +56,8 @@ func TestBeyond(t *testing.T) {
 	}
 }
 
-// TestExtrapolatedSeconds: what Layers and Head return as beyond are the seconds of the groups that Beyond names, over all
-// layers, by kind; nothing where it names none.
+// TestExtrapolatedSeconds: the seconds that Layers and Head return as beyond are those of the groups that Beyond names, over all layers, by
+// kind; none if it names none.
 func TestExtrapolatedSeconds(t *testing.T) {
 	m := *loadModel(t, "llama-3-8b")
 	m.TensorParallel = 2
@@ -80,7 +80,7 @@ func TestExtrapolatedSeconds(t *testing.T) {
 		cost := NewModelCost(&s, &m)
 		entry, block, exit := cost.TaskParts(tokens, tokens)
 		var want, head Extrapolated
-		for g := range Groups { // the groups of layers: QKV in each, the rest in each; exit has the rest once, and the head
+		for g := range Groups { // groups of layers: QKV of each and the rest of each; the exit has the last rest, and the head
 			kind, p := kindOf[g], cost.head(tokens)[g].Seconds
 			head[kind] += p
 			want[kind] += entry[g].Seconds + (layers-1)*block[g].Seconds + exit[g].Seconds - p

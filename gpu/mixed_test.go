@@ -9,8 +9,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestDecodingOverAndOver: what decoding takes depends on the batch alone, not on what a
-// model's costs were asked for before.
+// TestDecodingOverAndOver: the cost of decoding depends only on the batch, not on earlier calls.
 func TestDecodingOverAndOver(t *testing.T) {
 	s := *loadPreset(t, "h200-sxm")
 	m := loadModel(t, "llama-3-8b")
@@ -28,8 +27,8 @@ func TestDecodingOverAndOver(t *testing.T) {
 	})
 }
 
-// TestMixedIteration: an iteration of a batch that decodes and prefills has both kernels and the copies between them; one that does either has
-// its kernel alone.
+// TestMixedIteration: an iteration that both decodes and prefills has both kernels and the copies between them; otherwise it has only one
+// kernel.
 func TestMixedIteration(t *testing.T) {
 	c := NewModelCost(loadPreset(t, "h200-sxm"), loadModel(t, "llama-3-8b"))
 	a := c.Attention()
@@ -47,14 +46,14 @@ func TestMixedIteration(t *testing.T) {
 	}
 }
 
-// TestJoinedTail: beside prompts the SMs wait for what the longest context has beyond a mean one and beyond the longest prompt, which a
-// block goes through alone on its SM.
+// TestJoinedTail: with prompts, the SMs wait for the longest context's excess over a mean one and over the longest prompt, which a block
+// processes alone on its SM.
 func TestJoinedTail(t *testing.T) {
 	s := *loadPreset(t, "rtx-4090-vllm-0.19")
 	h := Heads{Query: 32, KV: 8, Dim: 128, ElementBits: 16}
 	s.Prefill.BlocksPerSM, s.Prefill.LoneBlock = 2, 0.8
 	p := s.Prefill
-	key := 4 * 128 * 64 / (p.Compute * float64(s.Peak16) / float64(s.SMs)) // of a tile of 64 rows at the rate of an SM
+	key := 4 * 128 * 64 / (p.Compute * float64(s.Peak16) / float64(s.SMs)) // for a tile of 64 rows at the rate of an SM
 	even := UniformBatch(64, 1000)
 	for _, c := range []struct{ longest, prompt, waits int }{{1000, 0, 0}, {4000, 0, 3000}, {4000, 2500, 1500}, {4000, 5000, 0}} {
 		b := even
@@ -69,7 +68,7 @@ func TestJoinedTail(t *testing.T) {
 		}
 	}
 	m := NewModelCost(&s, loadModel(t, "llama-3-8b"))
-	after := func(finished int) float64 { // one long context beside a chunk, less the same without it
+	after := func(finished int) float64 { // one long context with a chunk, minus the same without it
 		b, a, c := even, m.Attention(), m.Attention()
 		b.Longest = 4000
 		a.Prompts(1, 256, finished, 0)
@@ -81,13 +80,14 @@ func TestJoinedTail(t *testing.T) {
 	}
 }
 
-// TestReadAgain: beside prompts a group's heads read keys and values from memory in turn once a KV head's of the batch are beyond the L2.
+// TestReadAgain: with prompts, a group's heads read keys and values from memory repeatedly once those of a KV head in the batch exceed the
+// L2.
 func TestReadAgain(t *testing.T) {
 	s := *loadPreset(t, "rtx-4090-vllm-0.19") // 128 SMs with a block each, an L2 of 72 MB; a KV head has 512 bytes of a token
 	h := Heads{Query: 32, KV: 8, Dim: 128, ElementBits: 16}
 	for _, c := range []struct {
 		requests, context int
-		want              float64 // readings beyond the first
+		want              float64 // reads beyond the first
 	}{
 		{128, 1000, 0}, {128, 4096, 3}, {128, 1 << 20, 3}, {64, 8192, 1}, {32, 1 << 20, 0}, {256, 8192, 3}, {8, 1 << 20, 0},
 		{128, 1500, 3 * (128.*1500*512/72e6 - 1)},
@@ -110,10 +110,11 @@ func TestReadAgain(t *testing.T) {
 	}
 }
 
-// TestJoinedMeanByHand: requests that decode beside prompts have a tile each over what is before their token, the mean rounded down.
+// TestJoinedMeanByHand: with prompts, each query head of a decoding request has a tile over the tokens before its own, with the mean
+// rounded down.
 func TestJoinedMeanByHand(t *testing.T) {
 	s := *loadPreset(t, "rtx-4090-vllm-0.19")
-	h := Heads{Query: 8, KV: 8, Dim: 128, ElementBits: 16} // no groups, which would read again
+	h := Heads{Query: 8, KV: 8, Dim: 128, ElementBits: 16} // no groups, which would read repeatedly
 	p := s.Prefill
 	p.Overhead, p.LoneBlock = 0, 1
 	for tokens, before := range map[int64]int{1999: 999, 2000: 999, 2001: 1000, 2002: 1000, 2003: 1001} {
@@ -129,7 +130,7 @@ func TestJoinedMeanByHand(t *testing.T) {
 	}
 }
 
-// TestTotalByHand: only a batch that prefills and decodes needs copies between its two kernels.
+// TestTotalByHand: only a batch that both prefills and decodes needs copies between its two kernels.
 func TestTotalByHand(t *testing.T) {
 	c := NewModelCost(loadPreset(t, "h200-sxm"), loadModel(t, "llama-3-8b"))
 	a, some, other, copies := c.Attention(), Work{Seconds: 1}, Work{Seconds: 2}, c.joined(100)

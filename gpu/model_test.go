@@ -62,16 +62,14 @@ func TestPaperAnchors(t *testing.T) {
 	}
 }
 
-// attentionShare returns decode attention's share of a decode iteration's
-// layers.
+// attentionShare returns decode attention's share of a decode iteration's layers.
 func attentionShare(c *ModelCost, batch, context int) float64 {
 	attention := c.DecodeBatch(UniformBatch(batch, context)).Seconds
 	return attention / (attention + c.layer(batch))
 }
 
-// TestPrefillTransferHides checks section 5.1 of the L3 paper on its own GPU
-// model: sending a chunk's K and V down takes less than 16% of its
-// feed-forward, at 25 GB/s for each GPU.
+// TestPrefillTransferHides checks section 5.1 of the L3 paper with its own GPU model: sending a chunk's K and V to the host takes less than
+// 16% of its feed-forward, at 25 GB/s for each GPU.
 func TestPrefillTransferHides(t *testing.T) {
 	for _, gpuName := range []string{"a100-paper", "a100-sxm-80gb"} {
 		s := loadPreset(t, gpuName)
@@ -93,8 +91,8 @@ func TestPrefillTransferHides(t *testing.T) {
 	}
 }
 
-// TestModelCostSums: the parts of a layer are the parts of their kernels, and
-// equal contexts given one by one cost what a uniform batch costs.
+// TestModelCostSums: the parts of a layer are the sums of their kernels, and equal contexts added one by one cost as much as a uniform
+// batch.
 func TestModelCostSums(t *testing.T) {
 	s, m := loadPreset(t, "a100-sxm-80gb"), loadModel(t, "gpt-175b")
 	c := NewModelCost(s, m)
@@ -102,7 +100,7 @@ func TestModelCostSums(t *testing.T) {
 		t.Errorf("three contexts of 500: %g s, want %g", got, want)
 	}
 	const n = 64
-	s.Collective.Skew = 0 // which has a test of its own
+	s.Collective.Skew = 0 // tested separately
 	want := s.addNorm(n, 12288, 16).Seconds + s.gemmTime(n, 3*1536, 12288, 16) + s.copied(2, n, 1536, 16).Seconds
 	if got := c.QKV(n).Seconds; !near(got, want) {
 		t.Errorf("QKV: %g s, want %g", got, want)
@@ -145,8 +143,8 @@ func BenchmarkModelCostLayer(b *testing.B) {
 	}
 }
 
-// TestNormForm: a norm takes its bytes at the bandwidth's share, or its row's latency
-// where that is longer, and its overhead; other passes have an overhead of their own.
+// TestNormForm: a norm takes its bytes at its share of the bandwidth, or its row's latency if longer, plus its overhead; other passes have
+// their own overhead.
 func TestNormForm(t *testing.T) {
 	s := *bareRoofline(t)
 	e := &s.Pointwise
@@ -167,13 +165,13 @@ func TestNormForm(t *testing.T) {
 			t.Errorf("%s: %g s, want %g", c.name, c.got.Seconds, c.want)
 		}
 	}
-	e.Ridge = 1 // both limits in full
+	e.Ridge = 1 // both limits add up
 	if got, want := s.Norm(1000, 10000, 16).Seconds, 2e-6+10000*1e-9+2*1e7*2/(0.5*bytes); !near(got, want) {
 		t.Errorf("norm without a ridge: %g s, want %g", got, want)
 	}
 }
 
-// TestNarrowFFN: the rest is the same however many columns a GPU computes, and together with all of them it is the whole network.
+// TestNarrowFFN: the rest is the same for any number of columns on the GPU, and with all columns the sum is the whole network.
 func TestNarrowFFN(t *testing.T) {
 	c := NewModelCost(loadPreset(t, "h200-sxm"), loadModel(t, "llama-3-8b"))
 	all, rest := c.NarrowFFN(8, c.FFNWidth())

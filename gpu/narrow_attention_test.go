@@ -7,8 +7,8 @@ import (
 	"github.com/l3sim/l3sim/llm"
 )
 
-// TestAttentionBits: with weights of 8 bits and attention in 16, the products around attention take what those of 16 bits take, and
-// the feed-forward network what it takes at 8. Scales of a block are read too.
+// TestAttentionBits: with 8-bit weights and 16-bit attention, the products around attention cost as much as in 16 bits, and the
+// feed-forward network as much as in 8. Scales of blocks are also read.
 func TestAttentionBits(t *testing.T) {
 	s := measuredA100(t)
 	cost := func(set func(*llm.Model)) *ModelCost {
@@ -32,7 +32,7 @@ func TestAttentionBits(t *testing.T) {
 		{func(c *ModelCost) Work { return c.Projection(8) }, func(m *llm.Model) *float64 { return &m.KeptAttention }},
 		{func(c *ModelCost) Work { return c.FFN(8) }, func(m *llm.Model) *float64 { return &m.KeptNetwork }},
 	} {
-		for _, share := range []float64{0, 0.25, 1} { // of the layers keep 16 bits: the mean layer takes that share of the difference more
+		for _, share := range []float64{0, 0.25, 1} { // share of the layers with 16 bits: the mean layer takes that share of the difference more
 			kept := c.of(cost(func(m *llm.Model) { m.WeightBits, *c.kept(m) = 8, share }))
 			few, all := c.of(narrow), c.of(wide)
 			want := float64((1-share)*few.Seconds) + float64(share*all.Seconds)

@@ -7,7 +7,7 @@ import (
 	"github.com/l3sim/l3sim/llm"
 )
 
-// narrowHeads are Llama-3-8B's with keys and values of so many bits and their scales.
+// narrowHeads are Llama-3-8B's heads with keys and values of the given bits and scales.
 func narrowHeads(bits, scaleBytes int) Heads {
 	return Heads{Query: 32, KV: 8, Dim: 128, ElementBits: 16, KVBits: bits, KVScaleBytes: scaleBytes}
 }
@@ -34,8 +34,8 @@ func TestNarrowBytes(t *testing.T) {
 	}
 }
 
-// Keys and values of 8 bits take half the time where memory bounds. Those of 4 bits take the published
-// 0.67 ns a token and KV head of Llama-3-8B on an A100 (LServe, Table 1).
+// 8-bit keys and values take half the time if memory bounds. 4-bit ones take the published 0.67 ns for each token and KV head of Llama-3-8B
+// on an A100 (LServe, Table 1).
 func TestNarrowTimes(t *testing.T) {
 	s := loadPreset(t, "a100-sxm-80gb")
 	each := func(cost func(DecodeBatch, Heads) Cost, h Heads) float64 {
@@ -57,7 +57,7 @@ func TestNarrowTimes(t *testing.T) {
 	}
 }
 
-// A product of narrow weights: bytes of each factor by its width, the rate of the wider one.
+// A product with narrow weights: each factor's bytes by its width, and the rate of the wider one.
 func TestNarrowProducts(t *testing.T) {
 	for _, name := range []string{"a100-sxm-80gb", "a100-paper"} {
 		s := loadPreset(t, name)
@@ -85,8 +85,8 @@ func TestNarrowProducts(t *testing.T) {
 	}
 }
 
-// Against 16 bits attention over narrow keys and values takes what was measured on an H100, format by format, whether their
-// conversion is shared by 4 query heads or by none. Without that, each of 4 converts anew.
+// Relative to 16 bits, attention over narrow keys and values takes as long as measured on an H100, for each format, whether 4 query heads
+// share the conversion or there is no group. Without sharing, each of 4 heads converts.
 func TestNarrowFormats(t *testing.T) {
 	s := loadPreset(t, "h100-sxm")
 	batch := UniformBatch(32, 32768)
@@ -114,7 +114,7 @@ func TestNarrowFormats(t *testing.T) {
 	}
 }
 
-// Products of 8-bit factors reach a share of the rate, and draw half of the energy an operation.
+// 8-bit products reach a share of the rate, and draw half of the energy for each operation.
 func TestNarrowShare(t *testing.T) {
 	s := loadPreset(t, "h100-sxm")
 	cost := func() Cost { return s.NarrowGEMMCost(4096, 8192, 8192, 8, 0) }
@@ -129,7 +129,7 @@ func TestNarrowShare(t *testing.T) {
 	}
 }
 
-// A model's format is that of its decode attention.
+// A model's format is used in its decode attention.
 func TestModelFormat(t *testing.T) {
 	s, m := loadPreset(t, "h100-sxm"), loadModel(t, "llama-3-8b")
 	batch := UniformBatch(32, 32768)

@@ -17,10 +17,10 @@ var update = flag.Bool("update", false, "write the tables of docs/reference/gpu-
 // entry is a key of a preset or a fit with its value and comment. Keys of [gpu.gemm] begin with "gemm.", those of [fit] with "fit.".
 type entry struct{ key, value, comment string }
 
-// fitted says that the key's value was fitted to the rows of its file.
+// fitted reports whether the key's value was fitted to the rows of its file.
 func (e *entry) fitted() bool { return strings.HasPrefix(e.comment, "fit") }
 
-// entries returns the keys of a file of configs in their order, and by name.
+// entries returns the keys of a file in configs, in order and by name.
 func entries(t *testing.T, folder, name string) (all []entry, of map[string]entry) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "configs", folder, name+".toml"))
@@ -84,7 +84,7 @@ func sheetTable(t *testing.T) string {
 	return b.String()
 }
 
-// fitTable says what each fit rests on.
+// fitTable has the basis of each fit.
 func fitTable(t *testing.T) string {
 	var b strings.Builder
 	b.WriteString("| fit | rows | fitted of all keys | others from | source |\n| --- | ---: | --- | --- | --- |\n")
@@ -110,7 +110,7 @@ func fitTable(t *testing.T) string {
 	return b.String()
 }
 
-// parameterGroups are the sections of a fit by the first word of their names, and what they are of.
+// parameterGroups are the sections of a fit by the first word of their names, with their meanings.
 var parameterGroups = []struct{ name, of string }{
 	{"gemm", "products, by element type"},
 	{"prefill_attention", "prompts"},
@@ -132,7 +132,7 @@ var parameterGroups = []struct{ name, of string }{
 	{"scale", "band of a kind's times"},
 }
 
-// groupTable counts keys and those fitted by group of sections: of three GPUs, and over the fits to public tables.
+// groupTable counts keys and fitted keys by group of sections: for three GPUs, and over the fits to public tables.
 func groupTable(t *testing.T) string {
 	var b strings.Builder
 	b.WriteString("| section | of | H200 | H100 | A100 | public tables |\n| --- | --- | --- | --- | --- | --- |\n")
@@ -188,7 +188,7 @@ func ends(n []int) string {
 	return fmt.Sprint(n[0])
 }
 
-// TestParameterTables: docs/reference/gpu-parameters.md says of every preset and fit what the files have.
+// TestParameterTables: docs/reference/gpu-parameters.md has the data of every preset and fit from the files.
 func TestParameterTables(t *testing.T) {
 	path := filepath.Join("..", "docs", "reference", "gpu-parameters.md")
 	page, err := os.ReadFile(path)
@@ -216,7 +216,7 @@ func TestParameterTables(t *testing.T) {
 	}
 }
 
-// TestUnfitted: a fit that says that it has seen no rows has no key that says that it was fitted.
+// TestUnfitted: a fit with 0 rows has no key marked as fitted.
 func TestUnfitted(t *testing.T) {
 	unfitted := 0
 	for _, name := range files(t, "fits") {

@@ -8,7 +8,7 @@ import (
 	"github.com/l3sim/l3sim/llm"
 )
 
-// parallelModel is a model of 64 experts of which 6 are chosen, one shared, on that many GPUs.
+// parallelModel is a model with 64 experts, 6 chosen and one shared, on the given number of GPUs.
 func parallelModel(gpus int, p llm.Parallel) *llm.Model {
 	m := latentModel(gpus)
 	m.Experts, m.ActiveExperts, m.FFNHidden, m.Parallel = 64, 6, 1408, p
@@ -16,7 +16,7 @@ func parallelModel(gpus int, p llm.Parallel) *llm.Model {
 	return m
 }
 
-// TestOneGPUIsParallel: on one GPU nothing is divided, whatever is parallel.
+// TestOneGPUIsParallel: on one GPU nothing is divided, whatever the parallel options.
 func TestOneGPUIsParallel(t *testing.T) {
 	s := loadPreset(t, "h200-sxm")
 	x := Shape{Decode: UniformBatch(30, 4000), Prefills: 2, Chunk: 500, Finished: 100}
@@ -31,8 +31,8 @@ func TestOneGPUIsParallel(t *testing.T) {
 	}
 }
 
-// TestDataAttentionByHand: each of eight GPUs attends with all 128 heads for an eighth of the requests, rounded up, of which one may be the
-// longest, and makes queries of as many tokens; nothing is summed up behind attention.
+// TestDataAttentionByHand: each of eight GPUs computes attention with all 128 heads for an eighth of the requests, rounded up, one of which
+// may be the longest, and queries for as many tokens; there is no sum after attention.
 func TestDataAttentionByHand(t *testing.T) {
 	s := loadPreset(t, "h200-sxm")
 	s.Collective.Skew = 0
@@ -55,7 +55,7 @@ func TestDataAttentionByHand(t *testing.T) {
 			t.Errorf("%d tokens: the projection takes %+v, want %+v", tokens, got, want)
 		}
 	}
-	// Prompts of 4, 1 and 1 units of time on eight GPUs take as long as the longest; on two GPUs, eight of one unit as long as four.
+	// Prompts of 4, 1 and 1 units of time on eight GPUs take as long as the longest; eight of one unit on two GPUs take as long as four.
 	spread := func(gpus int, each ...float64) (all float64) {
 		a := NewModelCost(s, parallelModel(gpus, llm.Parallel{AttentionParallel: "data"})).Attention()
 		for _, seconds := range each {
@@ -76,8 +76,8 @@ func TestDataAttentionByHand(t *testing.T) {
 	}
 }
 
-// TestWholeNetworks: with requests apart and experts parallel a GPU has dense networks and shared experts whole, for its own tokens, and
-// no all-reduce: of a dense layer nothing moves. With requests apart alone networks stay divided.
+// TestWholeNetworks: with data-parallel attention and parallel experts, a GPU has dense networks and shared experts whole, for its own
+// tokens, and no all-reduce: a dense layer transfers nothing. With data-parallel attention alone, networks stay divided.
 func TestWholeNetworks(t *testing.T) {
 	s := loadPreset(t, "h200-sxm")
 	s.Collective.Skew = 0
@@ -100,7 +100,7 @@ func TestWholeNetworks(t *testing.T) {
 	if f := c.feedForwards[0]; f.width != 1408 || f.shared != 2816 || f.dealt == nil {
 		t.Errorf("whole networks of a GPU: %+v", f)
 	}
-	// 801 tokens are 101 on a GPU, each with six experts on seven other GPUs: 7 · (1 − (7/8)^6) of these have one.
+	// 801 tokens are 101 on a GPU, each with six experts. Of the seven other GPUs, 7 · (1 − (7/8)^6) have at least one of them.
 	f := &c.feedForwards[0]
 	elements := 101 * 7 * (1 - math.Pow(7.0/8, 6)) * 7168
 	cost := s.Collective.cost(Cost{Bytes: elements * 2}, 8, 0)
@@ -109,7 +109,7 @@ func TestWholeNetworks(t *testing.T) {
 	}
 }
 
-// TestDealtExperts: rows and touched experts of the GPU that has most rows, as routing at random gives them.
+// TestDealtExperts: rows and touched experts of the GPU with the most rows match random routing.
 func TestDealtExperts(t *testing.T) {
 	for _, x := range []struct {
 		experts, active, gpus, tokens int
@@ -123,7 +123,7 @@ func TestDealtExperts(t *testing.T) {
 		for range trials {
 			count, seen := make([]int, x.gpus), map[int]bool{}
 			for range x.tokens {
-				for i := range x.active { // the first of a shuffle
+				for i := range x.active { // first elements of a shuffle
 					j := i + r.IntN(x.experts-i)
 					experts[i], experts[j] = experts[j], experts[i]
 				}
@@ -163,8 +163,8 @@ func TestDealtExperts(t *testing.T) {
 	}
 }
 
-// TestExpertsOfOneGPU: with experts parallel a GPU multiplies whole experts of its own; with as many rows of each expert it computes as
-// much as with columns of all.
+// TestExpertsOfOneGPU: with parallel experts a GPU multiplies its own whole experts; with equal rows for each expert it computes as much as
+// with columns of all.
 func TestExpertsOfOneGPU(t *testing.T) {
 	s := loadPreset(t, "h200-sxm")
 	c, divided := NewModelCost(s, parallelModel(8, llm.Parallel{ExpertParallel: true})), NewModelCost(s, parallelModel(8, llm.Parallel{}))

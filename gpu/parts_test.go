@@ -9,8 +9,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestIterationParts: the groups are those that the iteration has, they add up to it, and
-// sustained they add up to what it takes sustained.
+// TestIterationParts: the groups are those of the iteration and add up to it, also when sustained.
 func TestIterationParts(t *testing.T) {
 	for _, c := range []struct {
 		model  string

@@ -10,12 +10,11 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// plainPower has a limit of 600 W, of which 100 are drawn whatever runs. Halving the
-// excess takes the square root of the clock.
+// plainPower has a limit of 600 W, of which 100 W are always drawn. Halving the excess takes the square root of the clock.
 var plainPower = PowerSpec{Limit: 600, Base: 100, PerByte: 10, PerFLOP: 2, Throttle: 0.5}
 
-// TestSlowdown: by hand. 1 s with 800 J of its own draws 900 W at full clock: 1.5 times the
-// limit, so that the clock falls to 1/√1.5, and with it what follows it.
+// TestSlowdown: by hand. 1 s with 800 J of its own draws 900 W at full clock: 1.5 times the limit. The clock falls to 1/√1.5, and clocked
+// time grows accordingly.
 func TestSlowdown(t *testing.T) {
 	slow := math.Sqrt(1.5)
 	for _, c := range []struct {
@@ -42,8 +41,8 @@ func TestSlowdown(t *testing.T) {
 	}
 }
 
-// TestWorkOfKernels: bytes and executed operations take energy; arithmetic follows the
-// clock, overheads do not, and where memory binds the share of the squares does.
+// TestWorkOfKernels: bytes and executed operations take energy. Arithmetic scales with the clock, overheads do not, and if memory binds,
+// the share of the squares does.
 func TestWorkOfKernels(t *testing.T) {
 	s := Spec{Power: plainPower}
 	for _, c := range []struct {
@@ -68,9 +67,8 @@ func TestWorkOfKernels(t *testing.T) {
 	}
 }
 
-// TestPowerLaws: on every preset work is never faster for the limit, draws between the base
-// and the limit, and takes no less time nor energy with a kernel more; a part of it that
-// goes on alone is no slower than the slowest.
+// TestPowerLaws: on every preset, the limit never makes work faster, and power is between base and limit. One more kernel takes neither
+// less time nor less energy. The whole is slowed at most as much as its most power-hungry part would be alone.
 func TestPowerLaws(t *testing.T) {
 	forPresets(t, func(t *rapid.T, s *Spec) {
 		var w Work
@@ -107,8 +105,8 @@ func TestPowerLaws(t *testing.T) {
 	})
 }
 
-// TestMeasuredAlone: by hand. Measuring alone adds its overhead, and the writing back of
-// half of what is read, up to half of the L2, at the kernel's own rate.
+// TestMeasuredAlone: by hand. Measuring a kernel alone adds its overhead, and the write-back of half of the bytes read, up to half of the
+// L2, at the kernel's own rate.
 func TestMeasuredAlone(t *testing.T) {
 	s := Spec{Alone: AloneSpec{Overhead: 4 * units.Microsecond, L2: 50e6, FlushShare: 0.5, SmallOverhead: units.Microsecond, SmallFlushShare: 1}}
 	for bytes, want := range map[float64]float64{10e6: 1e-6 + 4e-6 + 15e-6, 50e6: 1e-6 + 4e-6 + 75e-6, 200e6: 1e-6 + 4e-6 + 225e-6} {
@@ -128,8 +126,7 @@ func TestMeasuredAlone(t *testing.T) {
 	}
 }
 
-// TestMeasuredAloneLaw: on every preset what measuring adds is never negative, and a kernel
-// that reads more is measured no faster.
+// TestMeasuredAloneLaw: on every preset the addition is never negative, and a kernel that reads more is never measured faster.
 func TestMeasuredAloneLaw(t *testing.T) {
 	forPresets(t, func(t *rapid.T, s *Spec) {
 		k := drawKernel(t)
@@ -140,8 +137,8 @@ func TestMeasuredAloneLaw(t *testing.T) {
 	})
 }
 
-// TestProductsDrawTheLimit: where no power was measured, pj_per_flop is such that a large product draws the limit, as
-// it does on GPUs that were measured and as published for the A100: within 1%. AttAcc's a100-paper keeps what it had.
+// TestProductsDrawTheLimit: without power measurements, pj_per_flop is set so that a large product draws the limit within 1%, as on
+// measured GPUs and as published for the A100. AttAcc's a100-paper keeps its value.
 func TestProductsDrawTheLimit(t *testing.T) {
 	for _, name := range presetNames(t, "gpus") {
 		s := loadPreset(t, name)
@@ -150,15 +147,15 @@ func TestProductsDrawTheLimit(t *testing.T) {
 			t.Errorf("%s: a product draws %.1f W of %.0f", name, watts, s.Power.Limit)
 		}
 		least := *s
-		least.Power.PerFLOP *= 0.9 // what caps the power would hide a value that is too high
+		least.Power.PerFLOP *= 0.9 // the power cap would hide a value that is too high
 		if seconds, joules = least.KernelSustained(least.GEMMCost(8192, 8192, 8192, 16)); s.Power.Throttle == 0 && joules/seconds > 0.95*s.Power.Limit {
 			t.Errorf("%s: with a tenth less an operation it still draws %.1f W of %.0f", name, joules/seconds, s.Power.Limit)
 		}
 	}
 }
 
-// TestPromptBand: the joules of prompts on an A100 by the 0.7 pJ of an operation that were taken before, and by the
-// 1.407 that were measured on the H100, lie within the band, which is no tenth wider than that.
+// TestPromptBand: the energy of prompts on an A100, both with the earlier 0.7 pJ for each operation and with the 1.407 pJ measured on the
+// H100, is within the band, which is at most a tenth wider.
 func TestPromptBand(t *testing.T) {
 	s := loadPreset(t, "a100-sxm-80gb")
 	band, widest := s.Power.PromptBand, 0.0
@@ -183,7 +180,7 @@ func TestPromptBand(t *testing.T) {
 	}
 }
 
-// TestEdgesOfPower: the least and the largest legal watts and shares.
+// TestEdgesOfPower: the smallest and largest legal watts and shares.
 func TestEdgesOfPower(t *testing.T) {
 	for key, set := range map[string]func(p *PowerSpec, v float64){
 		"idle_w": func(p *PowerSpec, v float64) { p.Idle = v }, "active_idle_w": func(p *PowerSpec, v float64) { p.ActiveIdle = v }, "base_w": func(p *PowerSpec, v float64) { p.Base = v },

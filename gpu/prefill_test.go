@@ -20,8 +20,8 @@ func plainPrefill(t *testing.T) *Spec {
 	return &s
 }
 
-// TestPrefillWaves: a block that has an SM for itself reaches 0.8 of its rate; equal
-// blocks end in waves of two on each SM, unequal ones make room one by one.
+// TestPrefillWaves: a block alone on its SM reaches 0.8 of the rate; equal blocks end in waves of two on each SM, unequal ones free their
+// slots one by one.
 func TestPrefillWaves(t *testing.T) {
 	s := plainPrefill(t)
 	for blocks, want := range map[float64][2]float64{
@@ -44,12 +44,12 @@ func TestPrefillForm(t *testing.T) {
 		causal                 bool
 		want                   float64 // in keys of a block
 	}{
-		// 4 tiles of 50 heads are two on each SM. A mean tile sees 160 of the chunk's keys,
-		// the longest 96 more, half of which the GPU waits for.
+		// 4 tiles of 50 heads are two on each SM. A mean tile sees 160 of the chunk's keys and the longest 96 more; the GPU waits for half
+		// of these.
 		{"one wave", 50, 256, 0, true, 2*(160+10) + 0.5*96},
 		{"finished tokens", 50, 256, 1000, true, 2*1000 + 2*(160+10) + 0.5*96},
 		{"padded", 50, 200, 0, true, 2*(160+10) + 0.5*96},
-		// 2.4 blocks on each SM: finished tokens, which all tiles see, in two whole waves.
+		// 2.4 blocks on each SM: finished tokens, which all tiles see, take two whole waves.
 		{"a last wave", 60, 256, 1000, true, 4*1000 + 2.4*(160+10) + 0.5*96},
 		{"a lone block", 1, 64, 0, true, 1.25 * (64 + 10)},
 		{"no mask", 60, 256, 0, false, 4 * (256 + 10)},
@@ -68,15 +68,14 @@ func TestPrefillForm(t *testing.T) {
 			t.Errorf("%s: %g s of compute, want %g; %+v", c.name, got.Compute, c.want*key, got)
 		}
 	}
-	// A second request is more heads.
+	// A second request is like more heads.
 	one, two := Heads{Query: 100, KV: 100, Dim: 128, ElementBits: 16}, Heads{Query: 50, KV: 50, Dim: 128, ElementBits: 16}
 	if a, b := s.PrefillAttentionCost(1, 256, 99, one), s.PrefillAttentionCost(2, 256, 99, two); !near(a.Seconds, b.Seconds) {
 		t.Errorf("100 heads: %g s, two requests of 50: %g", a.Seconds, b.Seconds)
 	}
 }
 
-// TestPrefillSplits: where blocks are few, parts of the keys are blocks of their own, which
-// a kernel merges.
+// TestPrefillSplits: if there are few blocks, parts of the keys become separate blocks, which a kernel merges.
 func TestPrefillSplits(t *testing.T) {
 	s := plainPrefill(t)
 	s.Prefill.SplitTarget, s.Prefill.SplitLimit, s.Prefill.MaxSplits = 2, 1.5, 8

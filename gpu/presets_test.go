@@ -14,8 +14,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// loadPreset reads a GPU preset of package configs, which embeds the files
-// that this package's tests fit and judge.
+// loadPreset reads a GPU preset of package configs, whose files this package's tests fit and judge.
 func loadPreset(t testing.TB, name string) *Spec {
 	t.Helper()
 	var file struct {
@@ -53,7 +52,7 @@ func decodePreset(t testing.TB, kind, name string, file any) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// [fit] describes the file.
+	// [fit] describes the file and sets nothing.
 	if unknown := slices.DeleteFunc(meta.Undecoded(), func(k toml.Key) bool { return k[0] == "fit" }); len(unknown) > 0 {
 		t.Fatalf("%s: unknown key %v", path, unknown[0])
 	}
@@ -88,8 +87,8 @@ func TestPresetsAreValid(t *testing.T) {
 	}
 }
 
-// TestUnmeasuredTakeFromMeasured: what is not measured on a GPU is what its preset says it
-// takes from another, also after a new fit of that one.
+// TestUnmeasuredTakeFromMeasured: parameters that are not measured on a GPU equal those of the GPU that its preset names as the source,
+// also after a new fit of that GPU.
 func TestUnmeasuredTakeFromMeasured(t *testing.T) {
 	a100, h200, a6000 := loadPreset(t, "a100-sxm-80gb"), loadPreset(t, "h200-sxm"), loadPreset(t, "rtx-a6000")
 	want := *a6000
@@ -97,7 +96,7 @@ func TestUnmeasuredTakeFromMeasured(t *testing.T) {
 	want.Extend.BlockBandwidth = a6000.Extend.BlockBandwidth
 	want.MatMul, want.Prefill, want.Decode, want.Pointwise = a100.MatMul, a100.Prefill, a100.Decode, a100.Pointwise
 	part := float64(a6000.MemoryBandwidth) / float64(a100.MemoryBandwidth) * float64(a100.SMs) / float64(a6000.SMs)
-	want.Measured = MeasuredSpec{} // nothing of it was
+	want.Measured = MeasuredSpec{} // none of it was measured
 	want.Decode.BlockBandwidth, want.Decode.UnequalBandwidth = a6000.Decode.BlockBandwidth, a6000.Decode.UnequalBandwidth
 	if got := float64(a6000.Decode.BlockBandwidth) / float64(a100.Decode.BlockBandwidth); math.Abs(got/part-1) > 1e-3 {
 		t.Errorf("rtx-a6000: a lone block reads at %.4f of the A100's rate, an SM's part is %.4f", got, part)
@@ -119,7 +118,7 @@ func TestUnmeasuredTakeFromMeasured(t *testing.T) {
 	if want != *a6000 {
 		t.Errorf("rtx-a6000:\ngot  %+v\nwant %+v", *a6000, want)
 	}
-	// An SM's small kernels follow its clock, whatever the bandwidth, but for that bound.
+	// An SM's small kernels scale with its clock, whatever the bandwidth, except for that bound.
 	for name, ghz := range map[string]float64{"h100-sxm": 1.98, "a100-sxm-80gb": 1.41, "a100-sxm-40gb": 1.41, "rtx-a6000": 1.8} {
 		s := loadPreset(t, name)
 		extend := h200.Extend
@@ -139,8 +138,8 @@ func TestUnmeasuredTakeFromMeasured(t *testing.T) {
 			t.Errorf("%s: %+v, h200-sxm %+v", name, s.Fused, h200.Fused)
 		}
 	}
-	// Unequal contexts were measured on the H200's server kernels alone. A block's rate follows that of others, but for the same
-	// kernels on the same SMs, where it is the same.
+	// Unequal contexts were only measured with the H200's server kernels. A block's rate scales with the source's, but is the same for the
+	// same kernels on the same SMs.
 	for _, name := range []string{"h200-sxm", "h100-sxm", "a100-sxm-80gb", "a100-sxm-40gb", "rtx-a6000"} {
 		for _, d := range []DecodeSpec{loadPreset(t, name).Decode, loadPreset(t, name).PyTorch.Decode} {
 			if d.Model == "" {

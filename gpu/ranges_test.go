@@ -13,7 +13,7 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// setNumber gives a number, which may have a unit, the value that a text says.
+// setNumber sets a number, possibly with a unit, from a text.
 func setNumber(t *testing.T, v reflect.Value, text string) {
 	err := error(nil)
 	if u, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok {
@@ -32,7 +32,7 @@ func setNumber(t *testing.T, v reflect.Value, text string) {
 	}
 }
 
-// nextNumber moves a number to the next one in a direction.
+// nextNumber moves a number to the next representable one in a direction.
 func nextNumber(v reflect.Value, by int) {
 	if v.CanInt() {
 		v.SetInt(v.Int() + int64(by))
@@ -41,8 +41,8 @@ func nextNumber(v reflect.Value, by int) {
 	}
 }
 
-// TestRangesAreExact: every number of [gpu] may be either end of the range that its error names, and not the next number beyond. The ranges are counted, as an error
-// and its rule name one constant.
+// TestRangesAreExact: every number of [gpu] accepts both ends of the range in its error, and refuses the next number beyond. The ranges are
+// counted, since an error and its rule share one constant.
 func TestRangesAreExact(t *testing.T) {
 	s := loadPreset(t, "h200-sxm")
 	fillNumbers(reflect.ValueOf(s).Elem())
@@ -62,7 +62,7 @@ func TestRangesAreExact(t *testing.T) {
 				continue
 			}
 			ends := numbers.FindStringSubmatch(ranges[key])
-			if ends == nil || key == "memory_share" { // 0 is none
+			if ends == nil || key == "memory_share" { // 0 means none
 				continue
 			}
 			counts[ranges[key]]++

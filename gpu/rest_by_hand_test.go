@@ -8,8 +8,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestUsableByHand: of 100 B, 30 are reserved; of the other 70 tensors may use a share, and all where none is given. Of a part that the reserve takes
-// nothing is left.
+// TestUsableByHand: of 100 B, 30 are reserved; of the other 70, tensors may use a share, or all if none is given. If the reserve takes all
+// of a part, nothing is left.
 func TestUsableByHand(t *testing.T) {
 	for _, c := range []struct {
 		share      float64
@@ -35,7 +35,7 @@ func TestUsableByHand(t *testing.T) {
 	}
 }
 
-// TestMixedKernelByHand: attention of a chunk and of what decodes beside it is both, and the latter takes no less than alone.
+// TestMixedKernelByHand: attention of a chunk and of concurrent decoding is the sum of both, and decoding takes no less than alone.
 func TestMixedKernelByHand(t *testing.T) {
 	h := Heads{Query: 32, KV: 8, Dim: 128, ElementBits: 16}
 	sides := map[bool]int{}
@@ -63,7 +63,7 @@ func TestMixedKernelByHand(t *testing.T) {
 	if sides[true] == 0 || sides[false] == 0 {
 		t.Errorf("alone and beside prompts %v", sides)
 	}
-	// With latents decoding is that of the model alone; prompts make their keys and values, those that were finished, too.
+	// With latents, decoding costs the same as in the model; prompts expand their keys and values, including those of finished tokens.
 	c := NewModelCost(loadPreset(t, "h200-sxm"), latentModel(8))
 	a := c.Attention()
 	prompts, made := a.Prompts(2, 300, 200, 0), c.expand(2*300, 2*200)
@@ -84,7 +84,8 @@ func TestMixedKernelByHand(t *testing.T) {
 	}
 }
 
-// TestBeyondByHand: which kernels of an iteration lie beyond what was measured: of rows of decoding requests and of prompts, and of attention of either, if there is any.
+// TestBeyondByHand: which kernels of an iteration exceed the measured range: by rows of decoding requests and prompts, and by attention of
+// either, if there is any.
 func TestBeyondByHand(t *testing.T) {
 	s := *loadPreset(t, "h200-sxm")
 	c := NewModelCost(&s, loadModel(t, "llama-3-8b"))
@@ -108,8 +109,8 @@ func TestBeyondByHand(t *testing.T) {
 	}
 }
 
-// TestWavesOfPromptsByHand: AttAcc's blocks of 12 heads of several prompts on 108 SMs: nine prompts of equal length are a wave, which takes as long as one block; a longer one in it has the wave
-// wait for what it takes more, and a shorter one for nothing.
+// TestWavesOfPromptsByHand: AttAcc's blocks, 12 heads of several prompts on 108 SMs. Nine equal prompts are one wave, which takes as long
+// as one block. A longer prompt makes the wave wait for its excess, a shorter one changes nothing.
 func TestWavesOfPromptsByHand(t *testing.T) {
 	s := attAcc{loadPreset(t, "a100-paper")}
 	h := Heads{Query: 12, KV: 12, Dim: 128, ElementBits: 16}
@@ -137,13 +138,13 @@ func TestWavesOfPromptsByHand(t *testing.T) {
 		}
 		w = next
 	}
-	// 72 of 84 heads fill the first wave, and 12 begin another one.
+	// 72 of 84 heads fill the first wave, and 12 start another one.
 	h.Query = 72
 	cost, next := s.prompt(wave{free: 60, longest: 1}, 500, 100, h)
 	if next.free != 96 || math.Abs(cost.Seconds-fixed(500, 100)-block(500, 100)) > 1e-15 {
 		t.Errorf("%+v and %g s", next, cost.Seconds)
 	}
-	// Keys and values of unequal requests take what equal ones of the mean do, and no less than the longest block.
+	// Unequal requests take as long as equal ones of the mean context, and at least as long as the longest block.
 	h = Heads{Query: 12, KV: 12, Dim: 128, ElementBits: 16}
 	e := &s.attention().Decode.Efficiency
 	compute, memory := s.block(e, 1, 9000, h)
@@ -154,8 +155,8 @@ func TestWavesOfPromptsByHand(t *testing.T) {
 	}
 }
 
-// TestSharedPrefixByHand: the groups' queries of a KV head fill tiles of rows, each group by itself; the largest group's rows
-// say how contexts are split.
+// TestSharedPrefixByHand: a KV head's queries fill tiles of rows separately for each group; the largest group's rows determine how contexts
+// are split.
 func TestSharedPrefixByHand(t *testing.T) {
 	s := *loadPreset(t, "h200-sxm")
 	m := measured{&s}
@@ -185,7 +186,7 @@ func TestSharedPrefixByHand(t *testing.T) {
 	}
 }
 
-// TestCombinedSteps: several steps' parts join as those of one: 3, 4 and 0 s to 5 s, and what comes on top.
+// TestCombinedSteps: several steps' parts are combined as one step's are: 3, 4 and 0 s to 5 s, plus the overhead.
 func TestCombinedSteps(t *testing.T) {
 	var costs [aheadSteps]Cost
 	for i := range costs {
@@ -200,7 +201,7 @@ func TestCombinedSteps(t *testing.T) {
 	}
 }
 
-// TestNarrowProductBytes: factors of a byte an element, a result of two; scales of a byte for each 32 weights.
+// TestNarrowProductBytes: one byte for each element of the factors, two for the result, and one byte of scale for each 32 weights.
 func TestNarrowProductBytes(t *testing.T) {
 	s := loadPreset(t, "h200-sxm")
 	if got := s.NarrowGEMMCost(30, 500, 700, 8, 0).Bytes; got != 30*700+500*700+2*30*500 {
@@ -214,7 +215,7 @@ func TestNarrowProductBytes(t *testing.T) {
 	}
 }
 
-// TestWindowsLongerThanContexts: a window that no context fills changes nothing, however unequal they are.
+// TestWindowsLongerThanContexts: a window longer than every context changes nothing, however unequal the contexts are.
 func TestWindowsLongerThanContexts(t *testing.T) {
 	model := *loadModel(t, "llama-3-8b")
 	model.Window = 4096
@@ -223,7 +224,7 @@ func TestWindowsLongerThanContexts(t *testing.T) {
 	if got, want := c.attend(x, llm.Local), c.attend(x, llm.Global); got != want || want[DecodeAttention].Seconds == 0 {
 		t.Errorf("with a window %+v, without %+v", got, want)
 	}
-	x.Decode.Tokens, x.Decode.Longest = 9000, 8990 // of which a window has no more than 2 · 4,096
+	x.Decode.Tokens, x.Decode.Longest = 9000, 8990 // a window holds at most 2 · 4,096 of them
 	y := x
 	y.Decode.Tokens, y.Decode.Longest = 8192, 4096
 	if got, want := c.attend(x, llm.Local), c.attend(y, llm.Global); got != want {

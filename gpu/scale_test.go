@@ -11,7 +11,7 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// TestScale: each second of an iteration follows one factor, that of its kind, and joules of traffic and arithmetic none.
+// TestScale: each second of an iteration scales with one factor, that of its kind; energy of traffic and arithmetic does not.
 func TestScale(t *testing.T) {
 	own := map[gpu.Group]string{gpu.Embedding: "small_kernels", gpu.SmallKernels: "small_kernels", gpu.QKVProduct: "products",
 		gpu.PrefillAttention: "prefill_attention", gpu.DecodeAttention: "decode_attention", gpu.ProjectionProduct: "products", gpu.AllReduce: "all_reduce"}
@@ -60,7 +60,7 @@ func scales(s *gpu.ScaleSpec) map[string]*energy.Constant {
 	return map[string]*energy.Constant{"products": &s.Products, "prefill_attention": &s.Prefill, "decode_attention": &s.Decode, "all_reduce": &s.AllReduce, "small_kernels": &s.SmallKernels}
 }
 
-// TestScaleOfAttention: what attention takes outside of an iteration's groups has factors, too.
+// TestScaleOfAttention: attention outside of an iteration's groups also has factors.
 func TestScaleOfAttention(t *testing.T) {
 	s, _, err := configs.LoadGPU("--gpu", "a100-sxm-80gb")
 	if err != nil {

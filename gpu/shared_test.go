@@ -10,8 +10,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestSharedByHand: 20 requests of Llama-3-70B on one of four A100s share 8,192 tokens: 16 query heads and 2 of keys and values, so
-// that 160 rows fill 10 tiles, and as many blocks read each KV head as pay: merging one takes 167.7 ns. Arithmetic binds.
+// TestSharedByHand: 20 requests of Llama-3-70B on one of four A100s share 8,192 tokens. With 16 query heads and 2 KV heads, 160 rows fill
+// 10 tiles. Each KV head is split into as many blocks as pay off: merging one takes 167.7 ns. Arithmetic is the bottleneck.
 func TestSharedByHand(t *testing.T) {
 	s := loadPreset(t, "a100-sxm-80gb")
 	s.Decode.Ridge = 0
@@ -32,19 +32,19 @@ func TestSharedByHand(t *testing.T) {
 	if want := 4. * 128 * 2 * (160*8192 + 16*3000); c.Executed != want || c.Bytes != (8192+3000)*2*512+22*16*512 || !near(c.Compute, want/(0.4319*312e12)) {
 		t.Errorf("%+v, want %g operations", c, want)
 	}
-	// Every request's own query converts narrow keys and values, in 1 ps an element on 100 SMs; the largest group says whether rows are laid out
-	// and contexts split.
+	// Every request's own query converts narrow keys and values, in 1 ps for each element on 100 SMs; the largest group determines whether
+	// rows are arranged and contexts split.
 	s.NarrowKV.Int8, s.SMs = 100*units.Picosecond, 100
 	c = s.SharedAttentionCost([]Shared{{20, 8192}, {1, 512}}, Heads{Query: 8, KV: 8, Dim: 128, ElementBits: 16, KVBits: 8})
 	if want := 1e-12 * 2 * 128 * 8 * (20*8192 + 512); !near(c.Compute, want) || c.Overhead < (9.547+5.795+4.014)*1e-6 {
 		t.Errorf("%+v, want %g s of arithmetic", c, want)
 	}
-	s.NarrowKV.Once, s.NarrowKV.Int8 = true, units.Nanosecond // a token's elements are converted once, whatever attends to them
+	s.NarrowKV.Once, s.NarrowKV.Int8 = true, units.Nanosecond // a token's elements are converted once, however many queries attend to them
 	c = s.SharedAttentionCost([]Shared{{20, 8192}, {1, 512}}, Heads{Query: 8, KV: 2, Dim: 128, ElementBits: 16, KVBits: 8})
 	if want := 1e-11 * 2 * 128 * 2 * (8192 + 512); !near(c.Compute, want) {
 		t.Errorf("%+v, want %g s of arithmetic", c, want)
 	}
-	// AttAcc's model: of 7 requests' 112 blocks 108 are the first wave.
+	// AttAcc's model: of 7 requests' 112 blocks, 108 are the first wave.
 	s = loadPreset(t, "a100-paper")
 	compute, memory = attAcc{s}.block(&s.Decode.Efficiency, 1, 4096, Heads{Query: 7 * 16, KV: 2, Dim: 128, ElementBits: 16})
 	if c := s.SharedAttentionCost([]Shared{{7, 4096}}, h); !near(c.Seconds, 2*(compute+memory)) {
@@ -57,8 +57,9 @@ func TestSharedByHand(t *testing.T) {
 	}
 }
 
-// TestSharedLaws: groups of one are a batch of as many contexts, to the bit. One reading takes no more traffic than one for each
-// request, and no more arithmetic where tiles are as large whether contexts are split or not. More requests take no less time, but in AttAcc's model.
+// TestSharedLaws: groups of one equal a batch of as many contexts, bit by bit. One shared read takes no more traffic than one read for each
+// request, and no more arithmetic if tiles are equally large with and without splits. More requests take no less time, except in AttAcc's
+// model.
 func TestSharedLaws(t *testing.T) {
 	forPresets(t, func(t *rapid.T, s *Spec) {
 		h := drawHeads(t)
@@ -91,10 +92,10 @@ func TestSharedLaws(t *testing.T) {
 		if separate := s.DecodeAttentionCost(each, h); c.Bytes > separate.Bytes || oneTile && c.Executed > separate.Executed || !near(c.FLOPs, separate.FLOPs) {
 			t.Fatalf("groups %v %+v\neach request %+v", groups, c, separate)
 		}
-		if attAcc { // blocks of one wave divide the reading
+		if attAcc { // blocks of one wave share the read
 			return
 		}
-		groups[0].Requests = max(groups[0].Requests, 2) // A100's kernel splits no contexts of single rows
+		groups[0].Requests = max(groups[0].Requests, 2) // the A100's kernel does not split contexts of single rows
 		c = s.SharedAttentionCost(groups, h)
 		more := slices.Clone(groups)
 		more[0].Requests += size(t, "more requests", 1, 64)
@@ -108,7 +109,8 @@ func TestSharedLaws(t *testing.T) {
 	}
 }
 
-// TestSharedOfDrafts: a kernel reads what a group shares once for all tokens that its requests verify, which are more rows of its tiles.
+// TestSharedOfDrafts: a kernel reads a group's shared tokens once for all tokens that its requests verify, which are more rows of its
+// tiles.
 func TestSharedOfDrafts(t *testing.T) {
 	s, m := loadPreset(t, "a100-sxm-80gb"), loadModel(t, "llama-3-70b")
 	groups := []Shared{{Requests: 5, Tokens: 3000}, {Requests: 2, Tokens: 700}}

@@ -9,8 +9,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestPageSparseCounts: what the kernels move and compute, counted by hand for 3
-// requests of 100 pages of 16 tokens, 8 query heads on 2 KV heads of 128 elements.
+// TestPageSparseCounts: bytes and operations of the kernels, counted by hand for 3 requests of 100 pages of 16 tokens, with 8 query heads
+// on 2 KV heads of 128 elements.
 func TestPageSparseCounts(t *testing.T) {
 	s, h := loadPreset(t, "h200-sxm"), Heads{Query: 8, KV: 2, Dim: 128, ElementBits: 16}
 	pages := UniformBatch(3, 100)
@@ -40,7 +40,7 @@ func TestPageSparseCounts(t *testing.T) {
 	}
 }
 
-// TestScoresOfFewPages: the last blocks' arithmetic is of the longest request's pages, of up to 64 that a block has.
+// TestScoresOfFewPages: the last blocks' arithmetic covers the longest request's pages, at most the 64 of a block.
 func TestScoresOfFewPages(t *testing.T) {
 	s, h := loadPreset(t, "h200-sxm"), Heads{Query: 8, KV: 2, Dim: 128, ElementBits: 16}
 	page := 4 * 128 * 4 * 132 / (s.PageSparse.BlockShare * s.PageSparse.Vector * 67e12) // of four query heads in a block on one of 132 SMs
@@ -66,9 +66,9 @@ func TestPageSparseNothing(t *testing.T) {
 	}
 }
 
-// TestOneBlockSelector: LServe reports 0.24 ms for its selector over 131,072 tokens of
-// Llama-3-8B, in parts of 16 tokens, on an A100 (Yang et al. 2025, section 5.3). Its kernel
-// has a thread block for each of 16 query heads, and none shares. It is in no fit, but was in sight when the fit of these kernels was chosen.
+// TestOneBlockSelector: LServe reports 0.24 ms for its selector over 131,072 tokens of Llama-3-8B, in parts of 16 tokens, on an A100 (Yang
+// et al. 2025, section 5.3). Its kernel has a separate thread block for each of 16 query heads. The number is not part of a fit, but was
+// known when the fit of these kernels was chosen.
 func TestOneBlockSelector(t *testing.T) {
 	s, h := loadPreset(t, "a100-sxm-80gb"), Heads{Query: 16, KV: 16, Dim: 128, ElementBits: 16}
 	k := PageScores{Pages: UniformBatch(1, 131072/16), OneBlock: true}
@@ -94,7 +94,7 @@ func TestManyBlocks(t *testing.T) {
 	}
 }
 
-// TestTopKShares: one row takes its block's time; of many, each SM takes its part.
+// TestTopKShares: one row takes its block's time; of many rows, each SM takes its part.
 func TestTopKShares(t *testing.T) {
 	s := *loadPreset(t, "h200-sxm")
 	p := &s.PageSparse
@@ -124,7 +124,7 @@ func TestTopKShares(t *testing.T) {
 	}
 }
 
-// TestPageAttentionSplits: a lone KV head has 32 blocks, many have one each.
+// TestPageAttentionSplits: a single KV head has 32 blocks, many heads have one each.
 func TestPageAttentionSplits(t *testing.T) {
 	s := loadPreset(t, "h200-sxm")
 	rate := float64(s.PageSparse.BlockBandwidth)
@@ -139,8 +139,8 @@ func TestPageAttentionSplits(t *testing.T) {
 	}
 }
 
-// TestPageSparseMonotone: more requests, pages, tokens or heads never take less time,
-// but where the library changes to another selection.
+// TestPageSparseMonotone: more requests, pages, tokens or heads never take less time, except where the library switches to another
+// selection.
 func TestPageSparseMonotone(t *testing.T) {
 	forPresets(t, func(t *rapid.T, s *Spec) {
 		x := [4]int{size(t, "requests", 1, 512), size(t, "pages", 1, 1<<16), size(t, "page", 1, 512), size(t, "kv heads", 1, 96)}
@@ -167,8 +167,8 @@ func TestPageSparseMonotone(t *testing.T) {
 	})
 }
 
-// TestPass: kernels that stream take their fixed times, and the longer of their bytes and their arithmetic, of which each of four GPUs has a quarter; without
-// kernels others take the bytes along. Nothing is nothing.
+// TestPass: streaming kernels take their fixed times, plus the longer of their bytes and their arithmetic, of which each of four GPUs has a
+// quarter; with 0 kernels, others move the bytes. Nothing costs nothing.
 func TestPass(t *testing.T) {
 	s, m := meter(t), *loadModel(t, "llama-3-70b")
 	s.Pointwise.Overhead, s.Peak16, s.PageSparse.Compute, s.Power.PerFLOP = 3*units.Second, 10, 0.2, 5e12
@@ -187,8 +187,7 @@ func TestPass(t *testing.T) {
 	}
 }
 
-// TestWeightsAreWritten: a kernel that also writes its weights takes their bytes at the memory's rate, and all of the
-// time that it adds is the memory's.
+// TestWeightsAreWritten: a kernel that also writes its weights moves their bytes at the memory's rate, and all added time is memory time.
 func TestWeightsAreWritten(t *testing.T) {
 	s := loadPreset(t, "h200-sxm")
 	c := Cost{Bytes: 1e6, Memory: 2e-6, Seconds: 5e-6}
@@ -201,8 +200,8 @@ func TestWeightsAreWritten(t *testing.T) {
 	}
 }
 
-// TestPagesOfDrafts: a step that verifies k tokens makes a list for each: bounds are read once, the arithmetic, the scores and the rows of the selection are k times as
-// many. Attention reads the pages of the step once, with k queries of a head, also where each query head has pages of its own.
+// TestPagesOfDrafts: a step that verifies k tokens makes a list for each: bounds are read once; arithmetic, scores and selected rows are k
+// times as many. Attention reads the step's pages once, with k queries for each head, also if each query head has its own pages.
 func TestPagesOfDrafts(t *testing.T) {
 	s, m := loadPreset(t, "a100-sxm-80gb"), loadModel(t, "llama-3-70b")
 	pages := DecodeBatch{Requests: 3, Tokens: 3000, Longest: 1500}
@@ -212,7 +211,7 @@ func TestPagesOfDrafts(t *testing.T) {
 			c.Verify(k)
 			h := c.kinds[0].heads
 			one, x := s.PageScoreCost(PageScores{Pages: pages, PerQueryHead: own}, h), s.PageScoreCost(PageScores{Pages: pages, PerQueryHead: own, Lists: k}, h)
-			rows := h.KV // heads that choose, and that read pages of their own
+			rows := h.KV // number of choosing heads, which read their own pages
 			if own {
 				rows = h.Query
 			}

@@ -10,10 +10,9 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestValidateEveryNumber: no number of a specification may be negative, and no
-// real one NaN or infinite.
+// TestValidateEveryNumber: no number of a specification may be negative, and no real number NaN or infinite.
 func TestValidateEveryNumber(t *testing.T) {
-	s := loadPreset(t, "h200-sxm") // which has both suites
+	s := loadPreset(t, "h200-sxm") // has both suites
 	count := 0
 	try := func(name string, set func(), reset func()) {
 		t.Helper()
@@ -48,8 +47,7 @@ func TestValidateEveryNumber(t *testing.T) {
 	}
 }
 
-// TestRanges: the ends of each range are in it, what is next to them is not, and an
-// error names the key with its section.
+// TestRanges: each range includes its ends and excludes the next numbers, and an error has the key with its section.
 func TestRanges(t *testing.T) {
 	nan := math.NaN()
 	type test struct {
@@ -212,8 +210,7 @@ func TestRanges(t *testing.T) {
 	}
 }
 
-// TestSuites: a suite that a GPU's preset does not have is refused, and where there are
-// two each has its own kernels.
+// TestSuites: a suite that a GPU's preset lacks is refused, and with two suites each has its own kernels.
 func TestSuites(t *testing.T) {
 	a100 := *loadPreset(t, "a100-sxm-80gb")
 	a100.Suite = SuitePyTorch
@@ -237,7 +234,7 @@ func TestSuites(t *testing.T) {
 	}
 }
 
-// TestEdgesOfSpec: the least and the largest legal values of a GPU's own keys.
+// TestEdgesOfSpec: the smallest and largest legal values of a GPU's own keys.
 func TestEdgesOfSpec(t *testing.T) {
 	good := *loadPreset(t, "h200-sxm")
 	for _, c := range []struct {
