@@ -26,13 +26,13 @@ func TestQuantiles(t *testing.T) {
 			}
 		}
 	}
-	// Between quartiles the logarithm is even: half way from 19 to 48 is their geometric mean.
+	// Between quartiles the distribution is uniform in the logarithm: half way from 19 to 48 is their geometric mean.
 	if got, want := agentRequests().at(0.375), math.Sqrt(19*48); math.Abs(got-want) > 1e-9 {
 		t.Errorf("%v, by hand %v", got, want)
 	}
 }
 
-// TestDrawAgents: drawn sessions have the published moments, go on as conversations do, and are the same for the same seed.
+// TestDrawAgents: drawn sessions have the published moments and well-formed turns, and one seed always gives the same sessions.
 func TestDrawAgents(t *testing.T) {
 	draw := func(spec AgentSpec) *Trace {
 		trace, err := DrawAgents(spec)
@@ -94,7 +94,7 @@ func TestDrawAgents(t *testing.T) {
 	}
 }
 
-// TestBadAgents: each refusal says what is possible.
+// TestBadAgents: each error says which values are possible.
 func TestBadAgents(t *testing.T) {
 	for _, c := range []struct {
 		spec AgentSpec

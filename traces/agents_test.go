@@ -10,8 +10,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// brief writes what is read of a file in a few words: INPUT>OUTPUT@SECONDS of each request, the conversation and the turn, what it
-// waits for with the seconds that it thinks, and the number of hashes.
+// brief writes each request of a trace as INPUT>OUTPUT@SECONDS, its conversation and turn, the request that it waits for and the seconds of
+// thinking after that, and the number of its hashes.
 func brief(t *Trace) string {
 	var b strings.Builder
 	for _, r := range t.Requests {
@@ -33,11 +33,11 @@ func brief(t *Trace) string {
 	return strings.TrimSuffix(b.String(), "; ") + fmt.Sprintf(" (%d failed)", t.Failed)
 }
 
-// TestBenchmarksByHand reads this year's files of agents, benchmarks and spans, computed by hand.
+// TestBenchmarksByHand reads this year's files of agents, benchmarks and spans, with expected values computed by hand.
 func TestBenchmarksByHand(t *testing.T) {
 	for name, want := range map[string]struct{ brief, format, notes string }{
-		// The sub-agent starts 13 − (9 + 3) = 1 s after its agent's second turn, whose third comes 21.5 − (13 + 7) = 1.5 s after the
-		// sub-agent's end. The session of one request is none. Sub-agents and sessions have hashes of their own.
+		// The sub-agent starts 13 − (9 + 3) = 1 s after its agent's second turn. The agent's third turn comes 21.5 − (13 + 7) = 1.5 s after
+		// the sub-agent's end. A session of one request is no conversation. Each sub-agent and each session has its own hashes.
 		"weka.jsonl":           {"130>20@0 0.0 #2; 200>30@9 0.1+6.5 #3; 70>5@13 1.0<0.1+1 #1; 128>6@18 1.1+4 #2; 260>10@21.5 0.2<1.1+1.5 #4; 140>12@301 #2 (1 failed)", "weka", ""},
 		"guidellm.json":        {"100>12@0 0.0; 55>4@0.75; 130>8@2.25 0.1 (2 failed)", "guidellm", ""},
 		"otel.jsonl":           {"120>40@0 0.0; 7>9@0.5; 180>20@2 0.1 (1 failed)", "otel", "1 span is no inference (gen_ai.operation.name is not chat, text_completion, generate_content): left out"},
@@ -54,7 +54,8 @@ func TestBenchmarksByHand(t *testing.T) {
 	}
 }
 
-// TestScopesOfHashes: a local hash is a block of one session, a global one of all; turns that go on share their hashes' memory.
+// TestScopesOfHashes: a local hash names a block of one session, a global one a block of all sessions; consecutive turns share the memory
+// of their hashes.
 func TestScopesOfHashes(t *testing.T) {
 	text, err := os.ReadFile("testdata/weka.jsonl")
 	if err != nil {
@@ -87,18 +88,18 @@ func must(t *testing.T, text string) *Trace {
 	return trace
 }
 
-// TestAbsoluteTimes: times of a sub-agent that are not before its marker count from the session's start, as AgentX has them.
+// TestAbsoluteTimes: if the times of a sub-agent are not before its marker, they count from the session's start, as in AgentX.
 func TestAbsoluteTimes(t *testing.T) {
 	text := `{"block_size": 64, "hash_id_scope": "local", "requests": [{"t": 1, "type": "n", "in": 70, "out": 1, "api_time": 1},
 		{"t": 4, "type": "subagent", "status": "async_launched", "requests": [{"t": 4.5, "type": "n", "in": 80, "out": 2}, {"t": 6, "type": "n", "in": 90, "out": 3}]},
 		{"t": 5, "type": "n", "in": 100, "out": 4}]}`
-	// No turn waits for an asynchronous sub-agent, whose second turn has no recorded time to wait: it comes at its time.
+	// No turn waits for an asynchronous sub-agent. Its second turn has no recorded time to wait, so it comes at its own time.
 	if got, want := brief(must(t, text)), "70>1@0 0.0; 80>2@3.5 1.0<0.0+2.5; 100>4@4 0.1+3; 90>3@5 1.1 (0 failed)"; got != want {
 		t.Errorf("%s\nby hand %s", got, want)
 	}
 }
 
-// TestTurnsOfAgents: who waits for whom, also in a sample that lacks a part.
+// TestTurnsOfAgents: which request waits for which, also in a sample with requests missing.
 func TestTurnsOfAgents(t *testing.T) {
 	trace, err := Load("testdata/weka.jsonl", 0)
 	if err != nil {
@@ -117,7 +118,7 @@ func TestTurnsOfAgents(t *testing.T) {
 	}
 }
 
-// TestBadBenchmarks: each refusal says where, what and what else.
+// TestBadBenchmarks: each error says where the file is wrong, how, and what is accepted.
 func TestBadBenchmarks(t *testing.T) {
 	session := func(request string) string {
 		return `{"id": "a", "block_size": 64, "hash_id_scope": "local", "requests": [` + request + `]}`
@@ -168,7 +169,7 @@ func TestBadBenchmarks(t *testing.T) {
 	}
 }
 
-// TestSpansOfSDKs: spans as exporters of SDKs print them, a JSON object each, with former names of attributes.
+// TestSpansOfSDKs: spans as the exporters of SDKs print them: one JSON object each, with older names of attributes.
 func TestSpansOfSDKs(t *testing.T) {
 	text := `{
     "name": "execute_tool", "context": {"trace_id": "0x1"}, "start_time": "2026-01-02T03:04:05.000000Z", "attributes": {"gen_ai.operation.name": "execute_tool"}
@@ -182,7 +183,7 @@ func TestSpansOfSDKs(t *testing.T) {
 	}
 }
 
-// TestAIPerfWritten: a request of no conversation is a session of its own, and none shares the number of a conversation.
+// TestAIPerfWritten: a request without a conversation becomes a session of its own, with a number that no conversation has.
 func TestAIPerfWritten(t *testing.T) {
 	trace := &Trace{Requests: []Request{{Input: 9, Output: 1}, {ID: 1, Arrival: units.Second, Input: 8, Output: 1, Turn: &Turn{}}, {ID: 2, Arrival: 2 * units.Second, Input: 7, Output: 1},
 		{ID: 3, Arrival: 3 * units.Second, Input: 20, Output: 1, Turn: &Turn{Number: 1}}}}

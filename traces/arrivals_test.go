@@ -14,7 +14,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// timed returns a trace of requests at the given seconds.
+// timed returns a trace whose requests arrive at the given seconds.
 func timed(seconds ...float64) *Trace {
 	t := &Trace{Name: "x"}
 	for i, s := range seconds {
@@ -23,12 +23,12 @@ func timed(seconds ...float64) *Trace {
 	return t
 }
 
-// plain is [arrivals] of a kind, with the defaults of the rest.
+// plain returns the defaults of [arrivals] with the given kind.
 func plain(kind string) ArrivalSpec {
 	return ArrivalSpec{Kind: kind, CV: 1, Scale: 1, ThinkDistribution: ThinkFixed}
 }
 
-// at returns the seconds at which requests come.
+// at returns the arrival times of the requests in seconds.
 func at(t *Trace) (seconds []float64) {
 	for _, r := range t.Requests {
 		seconds = append(seconds, r.Arrival.Seconds())
@@ -48,8 +48,7 @@ func arrive(t testing.TB, trace *Trace, spec ArrivalSpec, seed uint64) *Trace {
 	return got
 }
 
-// TestArrivalsOfFiles: auto takes times where there are any; a rate or a scale stretches
-// them, and lengths stay.
+// TestArrivalsOfFiles: "auto" takes a file's times if it has any; a rate or a scale stretches them and leaves the lengths alone.
 func TestArrivalsOfFiles(t *testing.T) {
 	file, none := timed(0, 1, 3, 9), timed(0, 0, 0)
 	for _, c := range []struct {
@@ -88,7 +87,7 @@ func TestArrivalsOfFiles(t *testing.T) {
 	}
 }
 
-// TestWindow: the requests from a time on, before another; the first time is 0 then.
+// TestWindow keeps the requests between two times and makes the first time 0.
 func TestWindow(t *testing.T) {
 	spec := plain(ArrivalsAuto)
 	spec.Window = "1s:9s"
@@ -103,8 +102,8 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// TestDrawnArrivals: the mean gap is that of the rate exactly, the coefficient of variation is
-// the one asked for, and the gaps of one seed are alike at all rates.
+// TestDrawnArrivals: the mean gap is exactly that of the rate, the coefficient of variation is the one asked for, and one seed draws the
+// same gaps at all rates, up to the scale.
 func TestDrawnArrivals(t *testing.T) {
 	const n = 100_000
 	trace := &Trace{Name: "x", Requests: make([]Request, n)}
@@ -129,7 +128,7 @@ func TestDrawnArrivals(t *testing.T) {
 			if math.Abs(mean-0.25) > 1e-12 {
 				t.Errorf("%s, cv %v: a mean gap of %v", kind, cv, mean)
 			}
-			// The error of a sample's cv grows with its fourth moment: six deviations.
+			// The standard error of a sample's cv grows with the fourth moment; six of them are allowed.
 			if drawn := math.Sqrt(squares/(n-1)/mean/mean - 1); math.Abs(drawn/cv-1) > 6*math.Sqrt((1+4*cv*cv)/(2*n)) {
 				t.Errorf("%s: drew a coefficient of variation of %v, want %v", kind, drawn, cv)
 			}
@@ -166,7 +165,7 @@ func TestExponentialGaps(t *testing.T) {
 	}
 }
 
-// TestSameArrivals: these bits are the same on every machine.
+// TestSameArrivals pins the bits of drawn arrivals, which are the same on every machine.
 func TestSameArrivals(t *testing.T) {
 	trace := &Trace{Requests: make([]Request, 5)}
 	var got []string
@@ -183,7 +182,7 @@ func TestSameArrivals(t *testing.T) {
 	}
 }
 
-// TestRepeated: the requests come again behind the last, a mean gap later, and are as many as asked for.
+// TestRepeated: a repetition of the requests starts one mean gap after the last of them, and there are as many requests as asked for.
 func TestRepeated(t *testing.T) {
 	got := timed(0, 1, 3, 9).Repeated(6)
 	if want := []float64{0, 1, 3, 9, 12, 13}; !slices.Equal(at(got), want) || got.Requests[5].Input != 2 || got.Requests[5].ID != 5 {
@@ -197,7 +196,7 @@ func TestRepeated(t *testing.T) {
 	}
 }
 
-// TestThinking: fixed times are the mean, drawn ones have it.
+// TestThinking: fixed thinking times equal the mean, drawn ones average to it.
 func TestThinking(t *testing.T) {
 	spec := plain(ArrivalsClosed)
 	spec.Users, spec.ThinkTime = 3, 2*units.Second
@@ -248,7 +247,7 @@ func TestArrivalErrors(t *testing.T) {
 	}
 }
 
-// TestArriveKeepsOrder: whatever the kind, times do not decrease where the trace's do not.
+// TestArriveKeepsOrder: with every kind of arrivals, requests stay in the order of the trace's times.
 func TestArriveKeepsOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		gaps := rapid.SliceOfN(rapid.Float64Range(0, 1e3), 1, 30).Draw(t, "gaps")

@@ -9,7 +9,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestPlainNames: words of a column's name, and what of it is a time and its unit.
+// TestPlainNames splits a column's name into words and finds whether it is a time, and its unit.
 func TestPlainNames(t *testing.T) {
 	for name, want := range map[string]string{
 		"Arrival Time (ms)": "arrival_time_ms", "arrivalTimeMs": "arrival_time_ms", "  ts": "ts", "_ts_": "ts", "TTFT": "ttft", "input--tokens": "input_tokens", "p50": "p50", "P 50": "p_50",
@@ -32,7 +32,7 @@ func TestPlainNames(t *testing.T) {
 	}
 }
 
-// TestGuessedUnits: times with a mean gap, as whole numbers or with fractions.
+// TestGuessedUnits guesses the unit of times from their mean gap and from whether they have fractions.
 func TestGuessedUnits(t *testing.T) {
 	times := func(gap float64, n int, fraction bool) (all []float64) {
 		for i := range n {
@@ -52,17 +52,18 @@ func TestGuessedUnits(t *testing.T) {
 		inMS     bool
 		want     string
 	}{
-		// Whole seconds up to 20 apart; fractions up to 500. Beyond, milliseconds up to 500 s apart, microseconds, nanoseconds.
+		// Whole numbers are seconds if at most 20 apart, fractions if at most 500 apart. Larger gaps are milliseconds up to 500 s, then
+		// microseconds, nanoseconds.
 		{1, false, false, "s"}, {20, false, false, "s"}, {21, false, false, "ms"}, {500_000, false, false, "ms"}, {500_001, false, false, "us"}, {500_000_000, false, false, "us"}, {500_000_001, false, false, "ns"},
 		{20, true, false, "s"}, {500, true, false, "s"}, {501, true, false, "ms"}, {500_000, true, false, "ms"}, {500_002, true, false, "us"},
-		// Named milliseconds are seconds where less than half of one apart, or five with fractions.
+		// Times named milliseconds are seconds if whole numbers are less than 0.5 apart, or fractions less than 5.
 		{1, false, true, "ms"}, {0, false, true, "ms"}, {0, false, false, "s"}, {4, true, true, "s"}, {5, true, true, "ms"}, {0.25, true, true, "s"}, {100, true, true, "ms"},
 	} {
 		if got := guessUnit(times(c.gap, 9, c.fraction), c.inMS); got != c.want {
 			t.Errorf("%+v: %s", c, got)
 		}
 	}
-	if got := guessUnit([]float64{0, 0.125}, true); got != "ms" { // two say nothing against a format
+	if got := guessUnit([]float64{0, 0.125}, true); got != "ms" { // two values do not contradict a format's unit
 		t.Errorf("two times: %s", got)
 	}
 	for _, c := range []struct {
@@ -83,14 +84,14 @@ func TestGuessedUnits(t *testing.T) {
 			t.Errorf("%v: %q", none, got)
 		}
 	}
-	for n, want := range map[int]bool{2: false, 3: true} { // more than two, one each four milliseconds
+	for n, want := range map[int]bool{2: false, 3: true} { // more than two, one every four milliseconds
 		if dense(times(4, n, false)) != want || dense(times(6, n, false)) {
 			t.Errorf("%d times", n)
 		}
 	}
 }
 
-// TestValidByHand: requests of a program at the edge of what is legal.
+// TestValidByHand: requests made by a program at the limits of what is legal.
 func TestValidByHand(t *testing.T) {
 	valid := Request{Input: 1, Output: 1}
 	for _, c := range []struct {
@@ -120,11 +121,12 @@ func TestValidByHand(t *testing.T) {
 	}
 }
 
-// TestBlocksByHand: a block of so many tokens fits a prompt with as many hashes, whether writers leave out a last one that is not full or not.
+// TestBlocksByHand: a block size fits if every prompt has as many hashes as it has blocks, with or without a hash of the last, partial
+// block.
 func TestBlocksByHand(t *testing.T) {
 	for _, c := range []struct {
 		prompts [][2]int // tokens and hashes
-		size    int      // 0: open, -1: none fits
+		size    int      // 0: any size fits, -1: none fits
 	}{
 		{[][2]int{{80, 10}}, 8}, {[][2]int{{160, 10}}, 16}, {[][2]int{{320, 10}}, 32}, {[][2]int{{640, 10}}, 64}, {[][2]int{{1280, 10}}, 128}, {[][2]int{{2560, 10}}, 256},
 		{[][2]int{{5120, 10}}, 512}, {[][2]int{{10_240, 10}}, 1024}, {[][2]int{{20_480, 10}}, 2048}, {[][2]int{{90, 10}}, 0}, {[][2]int{{40_960, 10}}, 0},

@@ -13,8 +13,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestDocs reads the examples of docs/reference/traces.md, each followed by what is read from
-// it, and looks for every format, column, built-in trace and limit in its text.
+// TestDocs reads the examples of docs/reference/traces.md, compares them with the result that follows each, and looks for every format,
+// column, built-in trace and limit in the text.
 func TestDocs(t *testing.T) {
 	page, err := os.ReadFile("../docs/reference/traces.md")
 	if err != nil {
@@ -22,7 +22,7 @@ func TestDocs(t *testing.T) {
 	}
 	text := string(page)
 	examples := regexp.MustCompile("(?s)```(?:csv|jsonl|json)(?: --columns ([^\n]*))?\n(.*?)```\n\n```text\n(.*?)```\n").FindAllStringSubmatch(text, -1)
-	read := map[string]bool{"parquet": true} // formats that an example has, or that are no text
+	read := map[string]bool{"parquet": true} // formats with an example, or without text
 	for _, e := range examples {
 		var options Options
 		if e[1] != "" {

@@ -12,7 +12,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// readText reads a text and writes what TestUnderstand compares, what was left out, and the notes; or the error.
+// readText reads a text and returns what TestUnderstand compares, the number of requests left out, and the notes; or the error.
 func readText(o Options, text string) string {
 	trace, err := o.Read("f", strings.NewReader(text))
 	if err != nil {
@@ -21,8 +21,8 @@ func readText(o Options, text string) string {
 	return fmt.Sprintf("%s, %d failed, %d skipped%s", readBack(trace), trace.Failed, trace.Skipped, strings.Join(append([]string{""}, trace.Notes...), ": "))
 }
 
-// TestBenchmarksAndSpansAtTheirEdges: each field of GuideLLM's reports, of spans, and of results of benchmarks that one of another
-// version, or of another exporter, lacks or writes otherwise.
+// TestBenchmarksAndSpansAtTheirEdges: fields of GuideLLM's reports, of spans and of benchmarks' results that another version or exporter
+// lacks or writes differently.
 func TestBenchmarksAndSpansAtTheirEdges(t *testing.T) {
 	guide := func(totals, requests string) string {
 		return `{"benchmarks": [{"requests": {` + requests + `}, "metrics": {"x": 1` + totals + `}}]}`
@@ -71,7 +71,7 @@ func TestBenchmarksAndSpansAtTheirEdges(t *testing.T) {
 		{guide("", `"successful": 5`), Options{}, "error f:1: requests.successful: expected an array"},
 		{guide("", `"successful": null, `+strings.Replace(old, "total", "x", 1)), Options{}, "guidellm; 3@0 4@2; start_time seconds, 1 failed, 0 skipped"},
 		{guide("", `"successful": [`), Options{}, "error f:1: "},
-		// Spans without a time, of a failure, of no inference, and with each kind of value.
+		// Spans without a time, of a failed request, of no inference, and with values of each kind.
 		{resource(span("5", tokens("3", "1")) + "," + span("7", tokens("4", "1"))), Options{}, "otel; 3@0 4@2; startTimeUnixNano nanoseconds, 0 failed, 0 skipped"},
 		{resource(span("5", tokens("3", "1")) + "," + span("7", tokens("4", "1"))), Options{Requests: 1}, "otel; 3@0; startTimeUnixNano nanoseconds, 0 failed, 0 skipped"},
 		{resource(span("5", tokens("3", "1")) + "," + span("7", `"x": 1`) + "," + span("8", list("gen_ai.operation.name", "stringValue", `"embeddings"`, "gen_ai.usage.input_tokens", "intValue", `"3"`))), Options{},
@@ -89,7 +89,7 @@ func TestBenchmarksAndSpansAtTheirEdges(t *testing.T) {
 		{bare("05", sizes) + "7\n" + bare("07", sizes), Options{}, "error f:2: no JSON object"},
 		{bare("05", sizes) + "7\n" + bare("07", sizes), Options{SkipBad: true}, "otel; 3@0 3@2; startTimeUnixNano nanoseconds, 0 failed, 1 skipped"},
 		{bare("05", sizes) + "{", Options{}, "error f:2: "},
-		// Sums of a benchmark: 1 and 16,777,216 tokens a request are legal; a remainder goes to the first requests.
+		// Totals of a benchmark: 1 and 16,777,216 tokens a request are legal; a remainder goes to the first requests.
 		{sums(3, 3, 8), Options{}, "vllm; 1@0 1@0 1@0;  , 0 failed, 0 skipped" + fmt.Sprintf(means, 3)},
 		{sums(3, 11, 3), Options{}, "vllm; 4@0 4@0 3@0;  , 0 failed, 0 skipped" + fmt.Sprintf(means, 3)},
 		{sums(3, 11, 3), Options{Requests: 2}, "vllm; 4@0 4@0;  , 0 failed, 0 skipped" + fmt.Sprintf(means, 3)},
@@ -100,7 +100,7 @@ func TestBenchmarksAndSpansAtTheirEdges(t *testing.T) {
 		{sums(maxWhole+1, 2*maxWhole, 2*maxWhole), Options{}, "error f:1: total_input_tokens = 2000000: expected 1 to 16777216 tokens for each of 1000001 requests"},
 		{`{"input_lens": [5, 6, 7], "output_lens": [7, 8, 9]}`, Options{Requests: 2}, "vllm; 5@0 6@0;  , 0 failed, 0 skipped"},
 		{`{"request_rate": 4, "input_lens": [5], "output_lens": [7]}`, Options{}, "vllm; 5@0;  , 0 failed, 0 skipped: the file has no start_times, so all requests come at once; the benchmark sent 4 a second: --rate 4"},
-		// Names with escapes, and a bound on a file that is read to its end.
+		// Escaped names, and the limit of a file that has to be read as a whole.
 		{`{"input_toke\u006es": 3, "output_tokens": 1}`, Options{}, "l3sim; 3@0;  , 0 failed, 0 skipped"},
 		{"input_tokens,output_tokens\n3,1\n4,1\n", Options{Most: 2}, "l3sim; 3@0 4@0;  , 0 failed, 0 skipped"},
 		{"input_tokens,output_tokens\n3,1\n4,1\n5,1\n", Options{Most: 2}, "error f:4: expected at most 2 requests; run.requests = N (--requests N) reads the first N alone"},
@@ -118,8 +118,8 @@ func TestBenchmarksAndSpansAtTheirEdges(t *testing.T) {
 	}
 }
 
-// TestParquetColumnsOfEveryKind: a column of each physical type of numbers, and of texts; and the compression that is refused,
-// where a column of it is read.
+// TestParquetColumnsOfEveryKind: one column of each physical type of numbers and of texts. An unknown compression is an error if its column
+// is read.
 func TestParquetColumnsOfEveryKind(t *testing.T) {
 	type row struct {
 		F32 float32 `parquet:"f32"`
@@ -146,7 +146,7 @@ func TestParquetColumnsOfEveryKind(t *testing.T) {
 	}
 }
 
-// TestReadingByHand: what a trace says of its own columns, each with a name of its own.
+// TestReadingByHand: what a trace reports of each column that it used, each with a name of its own.
 func TestReadingByHand(t *testing.T) {
 	columns := Columns{Arrival: "at", Input: "in", Output: "out", Session: "who", Unit: "ms"}
 	for _, c := range []struct {
@@ -165,7 +165,7 @@ func TestReadingByHand(t *testing.T) {
 			t.Errorf("%s\ngot  %+v, %v\nwant %+v", c.text, trace, err, c.want)
 		}
 	}
-	// Of several columns of times the surest name counts, in whatever order they stand.
+	// Of several columns of times the one with the surest name counts, in any order.
 	times := map[string]string{"arrival": "1", "created_at": "2", "timestamp": "3", "time": "4"}
 	for _, c := range [][]string{{"time", "timestamp", "arrival", "created_at"}, {"arrival", "created_at", "timestamp", "time"}, {"timestamp", "created_at", "time"}, {"created_at", "time", "timestamp"}, {"time", "timestamp"}} {
 		rows := strings.Join(c, ",") + ",input_tokens,output_tokens\n"
@@ -185,7 +185,7 @@ func TestReadingByHand(t *testing.T) {
 	}
 }
 
-// TestTokensByHand: numbers of tokens as files write them. Behind a point only zeros are none, and three of them may be thousands.
+// TestTokensByHand: numbers of tokens as files write them. Zeros after a point are no fraction, but three of them may mean thousands.
 func TestTokensByHand(t *testing.T) {
 	for text, want := range map[string]int{
 		"7": 7, "7.0": 7, "7.00": 7, "7.0000": 7, "7.": 7, "1,024": 1024, "1,024.0": 1024, "16777216": maxTokens, "16777216.0": maxTokens,
@@ -197,8 +197,8 @@ func TestTokensByHand(t *testing.T) {
 	}
 }
 
-// TestValuesOfFooters: a walk over each type of the compact protocol takes its bytes and leaves the last one, and ends where structs nest
-// deeper than 32 or lists have too many elements.
+// TestValuesOfFooters: skipping a value of any type of Thrift's compact protocol takes exactly its bytes, and stops at structs nested
+// deeper than 32 or lists that are too long.
 func TestValuesOfFooters(t *testing.T) {
 	for name, c := range map[string]struct {
 		kind byte
@@ -207,7 +207,7 @@ func TestValuesOfFooters(t *testing.T) {
 		"byte": {thriftByte, "\x05"}, "16 bits": {thriftI16, "\x05"}, "32 bits": {thriftI32, "\x85\x01"}, "64 bits": {thriftI64, "\x85\x85\x01"}, "true": {thriftTrue, "\x01"}, "double": {thriftDouble, "12345678"},
 		"text": {thriftBinary, "\x03abc"}, "no text": {thriftBinary, "\x00"}, "list": {thriftList, "\x25\x05\x85\x01"}, "list of a length of its own": {thriftList, "\xf5\x03\x05\x06\x07"}, "set": {thriftSet, "\x18\x01a"},
 		"map": {thriftMap, "\x02\x85\x01a\x05\x02bc\x85\x01"}, "map of none": {thriftMap, "\x00"},
-		"struct": {thriftStruct, "\x15\x07\x18\x02ab\x11\x05\x09\x01\x00"}, // 32 bits, a text, a truth value, and a field with its number behind
+		"struct": {thriftStruct, "\x15\x07\x18\x02ab\x11\x05\x09\x01\x00"}, // 32 bits, a text, a boolean, and a field whose number follows
 	} {
 		w := walker{text: []byte(c.text + "!")}
 		if w.skip(c.kind, 0); w.err != nil || string(w.text) != "!" {
@@ -234,7 +234,7 @@ func TestValuesOfFooters(t *testing.T) {
 	}
 }
 
-// TestArrivalLimitsByHand: users and their thinking time at the edge of what is legal, and what errors say of both.
+// TestArrivalLimitsByHand: users and their thinking time at the limits of what is legal, and the errors beyond.
 func TestArrivalLimitsByHand(t *testing.T) {
 	for _, c := range []struct {
 		change func(s *ArrivalSpec)
@@ -258,7 +258,7 @@ func TestArrivalLimitsByHand(t *testing.T) {
 	}
 }
 
-// TestOtherKindsByHand: files that are no traces are named by what they begin with, and what makes a trace of them.
+// TestOtherKindsByHand: files that are no traces are recognised by their first bytes, and the error says how to make a trace of them.
 func TestOtherKindsByHand(t *testing.T) {
 	for begin, want := range map[string][2]string{
 		"\xff\xfe\x00\x00t\x00\x00\x00": {"text in UTF-32", "iconv -f UTF-32 -t UTF-8 FILE"}, "\x00\x00\xfe\xff\x00": {"text in UTF-32", "iconv -f UTF-32"}, "\xff\xfet\x00": {"text in UTF-16", "iconv -f UTF-16 -t UTF-8 FILE"},

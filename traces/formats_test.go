@@ -20,7 +20,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// drawTrace draws a trace: conversations where it may have them, times on a format's grid.
+// drawTrace draws a trace, with conversations if turns is set, whose times a format can represent.
 func drawTrace(t *rapid.T, f *format, turns bool) *Trace {
 	grid := f.resolution
 	if f.name == "parquet" {
@@ -64,8 +64,7 @@ func drawTrace(t *rapid.T, f *format, turns bool) *Trace {
 	return trace
 }
 
-// TestRoundTrips: what a format holds of a trace is read as it was written, packed or not,
-// and nothing is lost.
+// TestRoundTrips: a trace that a format can represent is read as it was written, compressed or not, and nothing is reported lost.
 func TestRoundTrips(t *testing.T) {
 	for i := range formats {
 		f := &formats[i]
@@ -95,7 +94,7 @@ func TestRoundTrips(t *testing.T) {
 	}
 }
 
-// zipStandard packs a text with zstd.
+// zipStandard compresses a text with zstd.
 func zipStandard(t interface{ Fatal(...any) }, text []byte) []byte {
 	z, err := zstd.NewWriter(nil)
 	if err != nil {
@@ -104,8 +103,7 @@ func zipStandard(t interface{ Fatal(...any) }, text []byte) []byte {
 	return z.EncodeAll(text, nil)
 }
 
-// TestRounding: times are written to the nearest one that a format has, and what it does
-// not hold is said.
+// TestRounding: times are rounded to the nearest one that a format can represent, and what it cannot hold is reported.
 func TestRounding(t *testing.T) {
 	trace := &Trace{Requests: []Request{
 		{Input: 600, Output: 2, Hashes: []uint64{1, 2}, Turn: &Turn{}},
@@ -148,8 +146,7 @@ func TestRounding(t *testing.T) {
 	}
 }
 
-// TestParquetEncodings reads columns of every type of number and encoding that a writer
-// may choose, in several groups of rows.
+// TestParquetEncodings reads columns of every type of number and every encoding that a writer may choose, in several row groups.
 func TestParquetEncodings(t *testing.T) {
 	type whole struct {
 		Other  string  `parquet:"model,optional,dict"`
@@ -185,7 +182,7 @@ func TestParquetEncodings(t *testing.T) {
 	if trace, err := named.Read("f", bytes.NewReader(file.Bytes())); err != nil || len(trace.Requests) != 701 {
 		t.Errorf("the first 701: %v", err)
 	}
-	// From a path, where no more than the columns is read.
+	// Read from a path, only the columns that are needed are read.
 	path := filepath.Join(t.TempDir(), "a")
 	if err := os.WriteFile(path, file.Bytes(), 0o666); err != nil {
 		t.Fatal(err)
@@ -211,7 +208,7 @@ func TestParquetEncodings(t *testing.T) {
 			t.Errorf("cut short: got %v", err)
 		}
 	}
-	// A length that is not there, in the row that stands for a line.
+	// A row without a length, which the error names by its number.
 	rows[1500].Output = nil
 	file.Reset()
 	w.Reset(&file)
@@ -230,7 +227,7 @@ func TestParquetEncodings(t *testing.T) {
 	}
 }
 
-// TestLongColumns: columns of more values than are read at a time.
+// TestLongColumns: columns with more values than one read takes.
 func TestLongColumns(t *testing.T) {
 	want := &Trace{Requests: make([]Request, 5*parquetBatch+3)}
 	for i := range want.Requests {
@@ -245,7 +242,7 @@ func TestLongColumns(t *testing.T) {
 	}
 }
 
-// TestUnion: no two formats have the same columns, so that a header tells them apart.
+// TestUnion: no two formats have the same columns, so that a header identifies the format.
 func TestUnion(t *testing.T) {
 	for _, tables := range [][]table{csvTables, jsonTables} {
 		seen := map[string]string{} // the format of each name
@@ -266,8 +263,7 @@ func TestUnion(t *testing.T) {
 	}
 }
 
-// TestParquetDamage: a Parquet file in which some bytes are wrong is an input.Error or a
-// trace, never more.
+// TestParquetDamage: a Parquet file with some bytes changed gives an input.Error or a trace, never a panic.
 func TestParquetDamage(t *testing.T) {
 	trace, err := Load("testdata/plain.csv", 0)
 	if err != nil {
@@ -304,8 +300,8 @@ func TestParquetDamage(t *testing.T) {
 	}
 }
 
-// TestOwnNames: the plainest names are read in any unit, from CSV, JSON lines and Parquet; times that
-// would not be read are an error.
+// TestOwnNames: l3sim's own column names are read with any unit, from CSV, JSON lines and Parquet; times that would be ignored are an
+// error.
 func TestOwnNames(t *testing.T) {
 	for text, want := range map[string]units.Duration{
 		"output_tokens,arrival_s,input_tokens\n2,1,3\n2,1.5,4\n":                                                                       units.Second / 2,
@@ -346,7 +342,7 @@ func TestOwnNames(t *testing.T) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
-	// Who names the columns says what arrives when.
+	// If the user names the columns of lengths, an unnamed column of times is no error.
 	if _, err := (Options{Columns: Columns{Input: "input_tokens", Output: "output_tokens"}}).Read("f", strings.NewReader("input_tokens,output_tokens,arrival\n3,2,1\n")); err != nil {
 		t.Error(err)
 	}

@@ -67,8 +67,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// writeAgain requires of every format that holds all of a trace that it is read as it was
-// written.
+// writeAgain requires that every format that can hold all of a trace reads it as it was written.
 func writeAgain(t *testing.T, trace *Trace) {
 	for _, name := range FormatNames() {
 		lost, err := trace.Lost(name)

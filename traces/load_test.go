@@ -20,11 +20,11 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// same says that requests are equal, hashes and turns included.
+// same reports whether requests are equal, including hashes and turns.
 func same(a, b []Request) bool { return reflect.DeepEqual(a, b) }
 
 func TestLoadFormats(t *testing.T) {
-	fork := &Text{Turn: 1, From: 1472} // 1,582 tokens are fewer than the prompt and the answer before
+	fork := &Text{Turn: 1, From: 1472} // 1,582 tokens are less than the previous prompt with its answer
 	for file, want := range map[string][]Request{
 		"azure.csv":      {{ID: 0, Arrival: 0, Input: 4808, Output: 10}, {ID: 1, Arrival: 52 * units.Millisecond, Input: 3180, Output: 8}, {ID: 2, Arrival: 98_089 * units.Microsecond, Input: 110, Output: 27}},
 		"azure2024.csv":  {{ID: 0, Arrival: 0, Input: 2162, Output: 5}, {ID: 1, Arrival: 996_013 * units.Microsecond, Input: 2399, Output: 6}},
@@ -82,8 +82,8 @@ func zip(t interface{ Fatal(...any) }, text []byte) []byte {
 	return b.Bytes()
 }
 
-// TestPublicTraces reads the files that others publish, where L3SIM_TRACES names a folder with them: those of
-// docs/reference/traces.md, too large to be here. Excerpts are in testdata (TestLoadFormats).
+// TestPublicTraces reads the published files of docs/reference/traces.md from the folder that L3SIM_TRACES names; they are too large for
+// testdata, which has excerpts (TestLoadFormats).
 func TestPublicTraces(t *testing.T) {
 	folder := os.Getenv("L3SIM_TRACES")
 	if folder == "" {
@@ -129,7 +129,7 @@ func TestLoadSortsArrivals(t *testing.T) {
 	}
 }
 
-// TestReadLimits: the latest arrival and the largest number of requests are read.
+// TestReadLimits: the latest arrival and the largest number of requests are accepted.
 func TestReadLimits(t *testing.T) {
 	const latest = "num_prefill_tokens,num_decode_tokens,arrived_at\n1,2,0\n1,2,9223371\n"
 	trace, err := readFirst("f", strings.NewReader(latest), 2)
@@ -204,8 +204,7 @@ func TestLoadMissing(t *testing.T) {
 	}
 }
 
-// TestTokenBounds: the least and the most tokens that a request may have, in every
-// format, and one beyond them.
+// TestTokenBounds: in every format, the least and the most tokens of a request are accepted, and one beyond is refused.
 func TestTokenBounds(t *testing.T) {
 	for format, c := range map[string]string{
 		"azure": "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03,%d,%d\n", "plain": "num_prefill_tokens,num_decode_tokens\n%d,%d\n",
@@ -222,8 +221,7 @@ func TestTokenBounds(t *testing.T) {
 	}
 }
 
-// TestArrivalBounds: the longest time between two arrivals is what an int64 of
-// picoseconds holds, in whole seconds.
+// TestArrivalBounds: the longest span of arrivals is the whole seconds that an int64 of picoseconds holds.
 func TestArrivalBounds(t *testing.T) {
 	const last = 9_223_371
 	for _, first := range []int{0, 1_700_000_000} {
@@ -262,7 +260,7 @@ func TestArrivalsKeepTheFilesOrder(t *testing.T) {
 	}
 }
 
-// requestsOf are the lines of one request in each format, behind what comes first.
+// requestsOf has the line of one request in each format, and the text before the first one.
 var requestsOf = map[string]struct{ first, request, huge string }{
 	"azure": {"TIMESTAMP,ContextTokens,GeneratedTokens\n", "2023-11-16 18:17:03.9799600,7,9\n", "2023-11-16 18:17:03.9799600,HUGE,9\n"},
 	"plain": {"arrived_at,num_prefill_tokens,num_decode_tokens\n", "0.5,7,9\n", "HUGE,7,9\n"},
@@ -271,8 +269,7 @@ var requestsOf = map[string]struct{ first, request, huge string }{
 		`{"timestamp": 500, "input_length": HUGE, "output_length": 9}` + "\n"},
 }
 
-// TestReadStops: of n requests that are asked for, nothing behind the nth is read,
-// be it wrong, without end or a file that is cut short.
+// TestReadStops: if n requests are asked for, nothing after the nth is read, whether it is wrong, endless or cut short.
 func TestReadStops(t *testing.T) {
 	for format, of := range requestsOf {
 		for _, n := range []int{1, 3} {
@@ -281,7 +278,7 @@ func TestReadStops(t *testing.T) {
 				t.Errorf("%s, %d: %+v, %v", format, n, trace, err)
 			}
 		}
-		// The number of requests in the file, one more, and a negative number.
+		// As many requests as the file has, one more, and a negative number.
 		three := of.first + strings.Repeat(of.request, 3)
 		if trace, err := readFirst("f", strings.NewReader(three), 3); err != nil || len(trace.Requests) != 3 {
 			t.Errorf("%s: %+v, %v", format, trace, err)
@@ -292,7 +289,7 @@ func TestReadStops(t *testing.T) {
 			}
 		}
 	}
-	// The first in the file, in the order in which they arrive.
+	// The first n of the file, sorted by arrival.
 	trace, err := readFirst("f", strings.NewReader("num_prefill_tokens,arrived_at,num_decode_tokens\n1,5,1\n2,3,1\n3,1,1\n"), 2)
 	if want := []Request{{ID: 0, Arrival: 0, Input: 2, Output: 1}, {ID: 1, Arrival: 2 * units.Second, Input: 1, Output: 1}}; err != nil || !same(trace.Requests, want) {
 		t.Errorf("got %+v, %v", trace, err)
@@ -304,7 +301,7 @@ type failing struct{}
 
 func (failing) Read([]byte) (int, error) { return 0, errors.New("read on") }
 
-// cycle repeats a text without end.
+// cycle repeats a text endlessly.
 type cycle struct {
 	text string
 	at   int
@@ -320,8 +317,8 @@ func (c *cycle) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestReadBounds: text without end is an error that names the line and can be read,
-// and takes no more memory than the bounds allow; packed it takes no more.
+// TestReadBounds: endless text, compressed or not, gives a readable error that names the line, and takes no more memory than the bounds
+// allow.
 func TestReadBounds(t *testing.T) {
 	for format, of := range requestsOf {
 		huge := strings.Repeat("9", 1<<20)
@@ -350,10 +347,10 @@ func TestReadBounds(t *testing.T) {
 	}
 }
 
-// readFirst reads the first n requests of a file, all with 0.
+// readFirst reads the first n requests of a file, or all if n is 0.
 func readFirst(name string, r io.Reader, n int) (*Trace, error) {
 	return Options{Requests: n}.Read(name, r)
 }
 
-// Load reads the first n requests of the file at path, all with 0.
+// Load reads the first n requests of the file at path, or all if n is 0.
 func Load(path string, n int) (*Trace, error) { return Options{Requests: n}.Load(path) }

@@ -12,12 +12,12 @@ import (
 	"github.com/l3sim/l3sim/internal/deep"
 )
 
-// weighed passes on text and looks now and then at how much memory is in use.
+// weighed passes text on and samples the memory in use.
 type weighed struct {
 	r    io.Reader
 	read int
-	next int    // bytes until it looks again
-	most uint64 // in use at most
+	next int    // bytes until the next sample
+	most uint64 // the most memory in use
 }
 
 func (w *weighed) Read(p []byte) (int, error) {
@@ -33,13 +33,13 @@ func (w *weighed) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// TestMemory reads 12 MB of text in each of several forms: what is held are requests of
-// 72 bytes and hashes of 8, and some text around the place that is read.
+// TestMemory reads 12 MB of text in each of several forms. Memory holds the requests of 72 bytes, their hashes of 8 bytes, and some text
+// around the current position.
 func TestMemory(t *testing.T) {
 	repeat := func(text string, n int) string { return strings.TrimSuffix(strings.Repeat(text, n), ", ") }
 	for name, c := range map[string]struct {
 		first, text, last string
-		held              int // bytes for each text
+		held              int // bytes held for each text
 	}{
 		"requests":    {"arrived_at,num_prefill_tokens,num_decode_tokens\n", "1234567.890123456789,12345,12345\n", "", 72},
 		"objects":     {"", `{"timestamp": 5, "input_length": 5, "output_length": 7, "text": "` + repeat("x", 99) + "\"}\n", "", 72},
@@ -60,7 +60,7 @@ func TestMemory(t *testing.T) {
 			if err != nil || len(trace.Requests) != n && c.held > 0 {
 				t.Fatalf("%d texts: %v", n, err)
 			}
-			// Buffers and chunks that are not full.
+			// Plus partly filled buffers and chunks.
 			held, bound := int(w.most)-int(before.HeapAlloc), c.held*n+8<<20
 			t.Logf("%d KiB of %d KiB in %d texts", held>>10, w.read>>10, n)
 			if held > bound {
@@ -70,7 +70,8 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestMomentsWithoutRequests: the moments of a built-in trace are those of its requests to the last bit, and take 8 bytes a request.
+// TestMomentsWithoutRequests: the moments of a built-in trace equal those of its requests to the last bit, and take 8 bytes of memory a
+// request.
 func TestMomentsWithoutRequests(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		spec := SyntheticSpec{MaxTokens: rapid.IntRange(100_000, 200_000).Draw(t, "most"), Distribution: rapid.SampledFrom([]string{Auto, Gamma, LogNormal, Fixed}).Draw(t, "distribution")}

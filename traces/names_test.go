@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestKnownNames: what a file without known columns is told: each format with its names, what may be missing in brackets, and how to name others.
+// TestKnownNames: the error for a file without known columns lists the names of each format, with optional ones in brackets, and says how
+// to name others.
 func TestKnownNames(t *testing.T) {
 	want := []string{
 		"azure: ContextTokens, GeneratedTokens, TIMESTAMP", "vidur: num_prefill_tokens, num_decode_tokens, [arrived_at]", "burstgpt: Request tokens, Response tokens, Timestamp",

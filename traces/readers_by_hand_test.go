@@ -16,7 +16,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestReadersByHand: what readers take and refuse at the edges of their formats.
+// TestReadersByHand: what readers accept and refuse at the limits of their formats.
 func TestReadersByHand(t *testing.T) {
 	const one, two = `{"input_tokens": 3, "output_tokens": 1}`, `{"input_tokens": 4, "output_tokens": 1}`
 	for _, c := range []struct {
@@ -31,14 +31,14 @@ func TestReadersByHand(t *testing.T) {
 		{"[" + one + "," + two + ", {", Options{}, "error f:1: "},
 		{"[" + one + `, {"input_tokens": -4, "output_tokens": 1}]`, Options{}, "error f:1: "},
 		{"[" + one + `, {"input_tokens": -4, "output_tokens": 1}, ` + two + "]", Options{SkipBad: true}, "l3sim; 3@0 4@0;   skipped 1"},
-		// A field within one that holds no object, and a field of that name that holds one.
+		// A dotted name where the outer field is no object, and where it is a field of that very name.
 		{`{"usage": 5, "in": 3, "out": 1}`, Options{Columns: Columns{Input: "usage.in", Output: "out"}}, "error f:1: "},
 		{`{"time": {"x": 7}, "input_tokens": 3, "output_tokens": 1}`, Options{}, "l3sim; 3@0;  "},
 		// Failed requests, with a time and without.
 		{`{"metadata": {"request_start_ns": 5}, "metrics": {"input_sequence_length": {"value": 3}, "output_sequence_length": {"value": 1}}}` + "\n" +
 			`{"metadata": {}, "error": {"code": 500}}` + "\n" +
 			`{"metadata": {"request_start_ns": 7}, "metrics": {"input_sequence_length": {"value": 3}}, "error": {"code": 500}}`, Options{}, "aiperf; 3@0; metadata.request_start_ns nanoseconds failed 2"},
-		// Turns that wait: not the first one, and those with a time of their own come then.
+		// Turns that wait: the first one does not, and those with a time of their own come then.
 		{`{"session_id": "b", "timestamp": 0, "input_length": 3, "output_length": 1}` + "\n" +
 			`{"session_id": "a", "delay": 5000, "timestamp": 1000, "input_length": 4, "output_length": 1}` + "\n" +
 			`{"session_id": "a", "delay": 250, "timestamp": 9000, "input_length": 5, "output_length": 1}` + "\n" +
@@ -46,17 +46,17 @@ func TestReadersByHand(t *testing.T) {
 		{`{"session_id": "b", "timestamp": 0, "input_length": 3, "output_length": 1}` + "\n" +
 			`{"session_id": "a", "delay": 5000, "input_length": 4, "output_length": 1}`, Options{}, "mooncake; 3@0 4@0; timestamp milliseconds"},
 		{`{"session_id": "a", "input_length": 3, "output_length": 1, "delay": 1e18}`, Options{}, "error f:1: delay = 1e18: expected milliseconds, not negative"},
-		// The user's columns.
+		// Columns named by the user.
 		{"who,a,b\nx,3,1\nx,4,1\n", Options{Columns: Columns{Input: "a", Output: "b", Session: "who"}}, "csv; 3@0/0.0 4@0/0.1;  "},
 		{`{"timestamp": 5, "timestamp_unit": "ms", "hash_ids": [1], "block_size": 64, "input_length": 3, "output_length": 1}`, Options{Columns: Columns{Block: 32}}, "mooncake; 3@0; timestamp milliseconds 32"},
 		{`{"timestamp": 5, "hash_ids": [1], "block_size": 1, "input_length": 1, "output_length": 1}`, Options{}, "mooncake; 1@0; timestamp milliseconds 1"},
 		{`{"timestamp": 0, "timestamp_unit": "us", "input_length": 3, "output_length": 1}` + "\n" + `{"timestamp": 5, "input_length": 4, "output_length": 1}`, Options{}, "mooncake; 3@0 4@5e-06; timestamp microseconds"},
 		{`{"timestamp": 0, "timestamp_unit": "days", "input_length": 3, "output_length": 1}` + "\n" + `{"timestamp": 5, "input_length": 4, "output_length": 1}`, Options{}, "mooncake; 3@0 4@0.005; timestamp milliseconds"},
 		{`{"at": 0, "timestamp_unit": "us", "in": 3, "out": 1}` + "\n" + `{"at": 5, "in": 4, "out": 1}`, Options{Columns: Columns{Arrival: "at", Input: "in", Output: "out", Unit: "s"}}, "jsonl; 3@0 4@5; at seconds"},
-		// Headers that are none.
+		// Lines that look like a header and are none.
 		{"2026-01-02 03:04:05,7,8\n", Options{}, "error f:1: \"2026-01-02 03:04:05,7,8\": expected a first line that names the columns"},
 		{"when,7,8\n", Options{}, "error f:1: \"when,7,8\": expected a header with the columns of a known format"},
-		// Times that are named, in seconds since 1970 and milliseconds by their size.
+		// Named columns of times: seconds since 1970, and milliseconds, told by their size.
 		{"at,a,b\n1700000000000,3,1\n1700000000500,4,1\n", Options{Columns: Columns{Arrival: "at", Input: "a", Output: "b"}}, "csv; 3@0 4@0.5; at milliseconds: arrivals in at are read as milliseconds since 1970, by their size"},
 		{"at,a,b\n0,3,1\n4000,4,1\n", Options{Columns: Columns{Arrival: "at", Input: "a", Output: "b"}}, "csv; 3@0 4@4000; at seconds: arrivals in at are read as seconds, since --columns gives no unit"},
 		{"at,a,b\n0,3,1\n4,4,1\n", Options{Columns: Columns{Arrival: "at", Input: "a", Output: "b"}}, "csv; 3@0 4@4; at seconds"},
@@ -89,9 +89,9 @@ func TestReadersByHand(t *testing.T) {
 	}
 }
 
-// TestUnitsOfLateTimes: the unit of a name counts where the rows that are looked at have no times yet.
+// TestUnitsOfLateTimes: if none of the rows that are sampled has a time, the unit in the column's name counts.
 func TestUnitsOfLateTimes(t *testing.T) {
-	var late strings.Builder // turns without times, more than tell the unit, and one with
+	var late strings.Builder // more turns without times than are sampled, then one with a time
 	late.WriteString(`{"created_at_ms": null, "session_id": "a", "delay": 0, "input_tokens": 3, "output_tokens": 1}` + "\n")
 	for range sampleRows {
 		late.WriteString(`{"session_id": "a", "delay": 0, "input_tokens": 3, "output_tokens": 1}` + "\n")
@@ -103,7 +103,7 @@ func TestUnitsOfLateTimes(t *testing.T) {
 	}
 }
 
-// TestColumnsByHand: blocks of hashes that columns take.
+// TestColumnsByHand: block sizes that Columns accepts.
 func TestColumnsByHand(t *testing.T) {
 	for text, want := range map[string]int{"block=1": 1, "block=1048576": 1048576, "block=0": 0, "block=-1": 0, "block=x": 0, "block=1048577": 0} {
 		if c, err := ParseColumns(text); (err == nil) != (want > 0) || c.Block != want && err == nil {
@@ -112,7 +112,7 @@ func TestColumnsByHand(t *testing.T) {
 	}
 }
 
-// TestDatesByHand: the same minute as dates are written, and texts that are none.
+// TestDatesByHand: spellings of the same minute, and texts that are no dates.
 func TestDatesByHand(t *testing.T) {
 	const minute = 1767323040 // 2026-01-02T03:04:00Z
 	for text, want := range map[string]int64{
@@ -129,7 +129,7 @@ func TestDatesByHand(t *testing.T) {
 type faulty struct {
 	*bytes.Reader
 	err error
-	at  int64 // and before here with none
+	at  int64 // reads from here on fail
 }
 
 func (f faulty) ReadAt(p []byte, off int64) (int, error) {
@@ -140,7 +140,7 @@ func (f faulty) ReadAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
-// TestFootersByHand: 12 bytes are the least, an error of the disk is told, and the end of the file is none.
+// TestFootersByHand: a file has at least 12 bytes; a disk's error is reported, and the end of the file is not an error.
 func TestFootersByHand(t *testing.T) {
 	bad := errors.New("bad disk")
 	const least = "PAR1\x00\x01\x00\x00\x00PAR1" // an empty struct
@@ -166,7 +166,7 @@ func TestFootersByHand(t *testing.T) {
 	}
 }
 
-// TestParquetNamesByHand: groups and lists are no columns of times, whatever their names, and a file without rows is told.
+// TestParquetNamesByHand: groups and lists are no columns of times, whatever their names, and a file without rows is reported.
 func TestParquetNamesByHand(t *testing.T) {
 	type group struct {
 		At struct {
@@ -203,8 +203,8 @@ func TestParquetNamesByHand(t *testing.T) {
 	}
 }
 
-// TestParquetTimesByHand: columns of times whose names do not say so for sure are told by their first rows, and the type of a column says its
-// unit, whatever its name says.
+// TestParquetTimesByHand: if a name does not clearly say that a column has times, its first rows decide. A unit in the column's type
+// overrides the one in its name.
 func TestParquetTimesByHand(t *testing.T) {
 	type weak struct {
 		At     int64 `parquet:"time"`
@@ -238,7 +238,7 @@ func TestParquetTimesByHand(t *testing.T) {
 	}
 }
 
-// TestFoldersAreRead: of the folder of a run its requests.
+// TestFoldersAreRead: in the folder of a run, the file of its requests is read.
 func TestFoldersAreRead(t *testing.T) {
 	folder := t.TempDir()
 	if err := os.WriteFile(filepath.Join(folder, RequestsFile), []byte("arrival_s,input_tokens,output_tokens\n1,3,1\n3,4,1\n"), 0o600); err != nil {
@@ -253,7 +253,7 @@ func TestFoldersAreRead(t *testing.T) {
 	}
 }
 
-// TestRatesOfKindsByHand: requests at once and of users have no rate of their own.
+// TestRatesOfKindsByHand: arrivals all at once, and those of users, have no rate of their own.
 func TestRatesOfKindsByHand(t *testing.T) {
 	for kind, want := range map[string]bool{ArrivalsAtOnce: false, ArrivalsClosed: false, ArrivalsPoisson: true, ArrivalsAuto: true, ArrivalsTrace: true} {
 		s := ArrivalSpec{Kind: kind, ThinkDistribution: ThinkFixed, RatePerS: 2, CV: 1, Users: 3, Scale: 1}
@@ -278,7 +278,7 @@ func TestRatesOfKindsByHand(t *testing.T) {
 	}
 }
 
-// TestMomentsOfPrefixes: moments without requests are those of the requests, prefixes counted; and there are bounds to draws.
+// TestMomentsOfPrefixes: moments computed without requests equal those of the requests, prefixes included; draws are bounded.
 func TestMomentsOfPrefixes(t *testing.T) {
 	spec := SyntheticSpec{Distribution: "lognormal", MaxTokens: 32768, PrefixTokens: 1000, Prefixes: 3}
 	name := BuiltinNames()[0]
@@ -303,7 +303,7 @@ func TestMomentsOfPrefixes(t *testing.T) {
 	}
 }
 
-// TestColumnsOfReports: each moment stands in the column of its name.
+// TestColumnsOfReports: each moment is in the column of its name.
 func TestColumnsOfReports(t *testing.T) {
 	r := Report{Requests: 2, Input: Lengths{Tokens: 1000, Mean: 11, Std: 12, Min: 13, P25: 14, Median: 15, P75: 16, P90: 17, P95: 18, P99: 19, Max: 20}}
 	var b strings.Builder

@@ -10,7 +10,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestReportByHand: four requests in 6 s, of two conversations, and three of them with hashes of 100 tokens.
+// TestReportByHand: four requests in 6 s, of two conversations; three of them have hashes of 100 tokens.
 func TestReportByHand(t *testing.T) {
 	const s = units.Second
 	trace := &Trace{
@@ -32,7 +32,7 @@ func TestReportByHand(t *testing.T) {
 	if want := (conversationsStats{2, 1.5, 2}); *r.Conversations != want {
 		t.Errorf("%+v, by hand %+v", *r.Conversations, want)
 	}
-	// The second shares 200 tokens with the first and the third its 150. Four blocks of eight are distinct.
+	// The second request shares 200 tokens with the first, and the third all of its 150. Four of eight blocks are distinct.
 	if want := (prefixStats{Requests: 3, BlockTokens: 100, Blocks: 8, DistinctBlocks: 4, SharingRequests: 2, SharedTokens: 350, SharedShare: 0.5}); *r.Prefixes != want {
 		t.Errorf("%+v, by hand %+v", *r.Prefixes, want)
 	}
@@ -59,7 +59,7 @@ prefixes: 2 of 3 requests share 50.0%% of all prompt tokens; 4 of 8 blocks of 10
 	if got, want := write(r), fmt.Sprintf(text, r.Burstiness); got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}
-	// Gaps of 1, 2 and 3 s have a deviation of √(2/3) s of 2.
+	// Gaps of 1, 2 and 3 s have a standard deviation of √(2/3) s and a mean of 2 s.
 	if r.Burstiness < 0.4082 || r.Burstiness > 0.4083 {
 		t.Errorf("burstiness %v", r.Burstiness)
 	}
@@ -84,7 +84,8 @@ prefixes: 2 of 3 requests share 50.0%% of all prompt tokens; 4 of 8 blocks of 10
 	}
 }
 
-// TestRepeatedByHand: what a trace says of itself stays where it is repeated or cut, and the requests begin at 0, each round behind the last after the mean gap.
+// TestRepeatedByHand: a trace that is repeated or cut keeps its description. Its requests begin at 0, and each round starts one mean gap
+// after the last request.
 func TestRepeatedByHand(t *testing.T) {
 	trace := &Trace{Name: "x", HashTokens: 16, Failed: 99, Notes: []string{"odd"}, Requests: []Request{{Input: 1, Arrival: 10}, {ID: 1, Input: 2, Arrival: 12}, {ID: 2, Input: 3, Arrival: 16}}}
 	for n, want := range map[int][]int64{-1: nil, 0: nil, 2: {10, 12}, 3: {10, 12, 16}, 5: {0, 2, 6, 9, 11}} { // a span of 6 and a gap of 3
@@ -107,7 +108,7 @@ func TestRepeatedByHand(t *testing.T) {
 	}
 }
 
-// TestRoundedByHand: arrivals go to the nearest multiple, halves up, and the latest ones down.
+// TestRoundedByHand: arrivals are rounded to the nearest multiple, halves up, and the latest ones down.
 func TestRoundedByHand(t *testing.T) {
 	const latest = units.Duration(1<<63 - 1)
 	for _, c := range [][3]units.Duration{{0, 10, 0}, {4, 10, 0}, {5, 10, 10}, {14, 10, 10}, {15, 10, 20}, {7, 1, 7}, {latest - 5, 10, latest / 10 * 10}, {latest, 10, latest / 10 * 10}, {latest - 7, 10, latest / 10 * 10}} {
@@ -117,7 +118,7 @@ func TestRoundedByHand(t *testing.T) {
 	}
 }
 
-// TestNamesWithinByHand: the last word of a path tells what a field is, and a name that is within fewer others goes before one within more.
+// TestNamesWithinByHand: the last word of a dotted name decides what a field is, and a less nested field goes before a more nested one.
 func TestNamesWithinByHand(t *testing.T) {
 	for path, want := range map[string]string{"usage.prompt_tokens": "prompt_tokens", "metrics.isl.value": "isl", "value": "value", "a.b.value": "b", "a.value.c": "c", "created.$date": "created", "n.$numberLong": "n", "$t": "$t"} {
 		if got := stem(path); got != plainName(want) {
@@ -155,7 +156,8 @@ func TestNamesWithinByHand(t *testing.T) {
 	}
 }
 
-// TestTurnsOfFilesByHand: turns of sessions, by the request that they go on with or after a delay behind the turn before; delays that are none are errors.
+// TestTurnsOfFilesByHand: turns of sessions, given by the request that they continue or by a delay after the previous turn. Invalid delays
+// are errors.
 func TestTurnsOfFilesByHand(t *testing.T) {
 	load := func(text string) (*Trace, error) {
 		path := filepath.Join(t.TempDir(), "x.jsonl")
@@ -193,12 +195,12 @@ func TestTurnsOfFilesByHand(t *testing.T) {
 			t.Errorf("%s: %v", delay, err)
 		}
 	}
-	// A file that names unit and blocks of its own; a number that is no size of a block does not count.
+	// A file that gives its own unit and block size; a number that is no valid block size is ignored.
 	for block, want := range map[string]int{"500": 500, "1": 1, "0": BlockTokens, "-3": BlockTokens, "1e3": BlockTokens, "100000000": BlockTokens} {
 		trace, err = load(strings.ReplaceAll(`{"timestamp": 1, "input_length": 500, "output_length": 2, "hash_ids": [1], "timestamp_unit": "s", "block_size": 7x}
 {"timestamp": 3, "input_length": 500, "output_length": 2, "hash_ids": [1], "timestamp_unit": "s", "block_size": 7x}
 `, "7x", block))
-		if want == 1 && err != nil { // 500 blocks are not one
+		if want == 1 && err != nil { // 500 blocks in place of one
 			continue
 		}
 		if err != nil || trace.HashBlock() != want || trace.Reading.Unit != "seconds" || trace.Requests[1].Arrival-trace.Requests[0].Arrival != 2*units.Second {

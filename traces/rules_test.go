@@ -16,7 +16,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestRules: what is no request, out of order, or outside of a window.
+// TestRules: lines that are no requests, are out of order, or lie outside of a window.
 func TestRules(t *testing.T) {
 	const plain = "num_prefill_tokens,num_decode_tokens,arrived_at\n"
 	const burst = "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n"
@@ -113,8 +113,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestOnly: conversations of one request are none, and turns are numbered in the order in
-// which they come.
+// TestOnly: a conversation of one request is none, and turns are numbered in the order in which they come.
 func TestOnly(t *testing.T) {
 	const text = "Timestamp,Session ID,Request tokens,Response tokens\n9,b,1,1\n1,a,2,1\n8,c,3,1\n7,b,4,1\n3,a,5,1\n4,a,6,0\n5,a,7,1\n"
 	trace, err := readFirst("f", strings.NewReader(text), 0)
@@ -243,8 +242,8 @@ func FuzzObject(f *testing.F) {
 	})
 }
 
-// TestTexts: which turns have a token in common is what writing out the conversation gives: each token is named by the
-// turn that it came with, and a prompt is as many of those before as it goes on with.
+// TestTexts: turns share the tokens that they share if the conversation is written out, each token labelled with the turn that added it; a
+// prompt keeps the first From tokens of an earlier turn.
 func TestTexts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		trace := &Trace{}
@@ -283,7 +282,7 @@ func TestTexts(t *testing.T) {
 	})
 }
 
-// FuzzOptions: a window is one of times in order, and columns name the tokens; what is neither is refused.
+// FuzzOptions: a window needs times in order, and columns must name both numbers of tokens; anything else is refused.
 func FuzzOptions(f *testing.F) {
 	for _, text := range []string{"600s:1200s", "0s:1ps", ":", "-1s:1s", "1s:1s:1s", "input=a,output=b", "arrival=t,input=a,output=b,unit=ms", "input=,output=b", "input=a=b,output=c", "unit=ms", "block=16,session=s", "block=0"} {
 		f.Add(text)

@@ -11,7 +11,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestStats: a trace whose numbers are worked out by hand.
+// TestStats: a trace with statistics computed by hand.
 func TestStats(t *testing.T) {
 	trace := &Trace{Name: "x"}
 	for i, at := range []int{0, 1, 4, 9} {
@@ -72,7 +72,7 @@ func TestPercentiles(t *testing.T) {
 	})
 }
 
-// TestPrefixes compares with a search of all earlier prompts.
+// TestPrefixes compares with a search through all earlier prompts.
 func TestPrefixes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		trace := &Trace{}
@@ -122,8 +122,7 @@ func TestPrefixes(t *testing.T) {
 	})
 }
 
-// TestSample: so many different requests in their order, conversations from their first
-// turn on, and each as likely as any other.
+// TestSample draws distinct requests in their order, and conversations from their first turn on, each equally likely.
 func TestSample(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f, err := lookupFormat(rapid.SampledFrom([]string{"l3sim", "mooncake"}).Draw(t, "format"))
@@ -132,7 +131,7 @@ func TestSample(t *testing.T) {
 		}
 		trace := drawTrace(t, f, rapid.Bool().Draw(t, "conversations"))
 		n, seed := rapid.IntRange(1, len(trace.Requests)).Draw(t, "n"), rapid.Uint64().Draw(t, "seed")
-		for i := range trace.Requests { // which it was
+		for i := range trace.Requests { // its index in the trace
 			trace.Requests[i].Output = i + 1
 		}
 		sample, err := trace.Sample(n, seed)
@@ -155,7 +154,7 @@ func TestSample(t *testing.T) {
 			if r.Turn == nil || begun[i] {
 				continue
 			}
-			// No later turn, and a conversation that ends early is the last one drawn.
+			// Turns are drawn without a gap, and only the last conversation drawn may be cut.
 			taken := 0
 			for k, later := range trace.Requests {
 				if later.Turn != nil && later.Turn.Session == r.Turn.Session && begun[k] {

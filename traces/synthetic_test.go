@@ -14,10 +14,10 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// paperSpec is how the system presets draw lengths.
+// paperSpec has the draw of lengths of the system presets.
 var paperSpec = SyntheticSpec{Distribution: Auto, MaxTokens: 32768}
 
-// TestBuiltins compares with Table 4 of the L3 paper, and with the file of Mooncake.
+// TestBuiltins compares with Table 4 of the L3 paper, and with Mooncake's file.
 func TestBuiltins(t *testing.T) {
 	want := []builtin{
 		{"openr1", meanAndDeviation{96.0, 75.1}, meanAndDeviation{12684.1, 8464.6}},
@@ -39,14 +39,14 @@ func TestSyntheticMoments(t *testing.T) {
 				t.Fatal(err)
 			}
 			m := trace.Moments()
-			// The mean is met to one rounding of the whole sample.
+			// The mean holds up to one rounding of the whole sample.
 			if want := math.Round(1000 * b.input.mean); math.Abs(float64(m.InputTokens)-want) > 1 {
 				t.Errorf("%s: %d input tokens, want %v", b.name, m.InputTokens, want)
 			}
 			if want := math.Round(1000 * b.output.mean); math.Abs(float64(m.OutputTokens)-want) > 1 {
 				t.Errorf("%s: %d output tokens, want %v", b.name, m.OutputTokens, want)
 			}
-			// Clipping narrows, and a log-normal sample's deviation scatters widely.
+			// Clipping reduces the deviation, and that of a log-normal sample scatters widely.
 			for _, c := range []struct {
 				l   meanAndDeviation
 				got float64
@@ -139,8 +139,8 @@ func TestSyntheticStreams(t *testing.T) {
 	}
 }
 
-// TestSyntheticGolden pins what a seed means: a change of it changes every
-// published result. TestSyntheticMoments is the law beside it.
+// TestSyntheticGolden pins the requests of a seed: changing them changes every published result. TestSyntheticMoments checks their
+// distribution.
 func TestSyntheticGolden(t *testing.T) {
 	trace, err := Synthetic("openr1", 3, 1, paperSpec)
 	if err != nil {
@@ -152,8 +152,7 @@ func TestSyntheticGolden(t *testing.T) {
 	}
 }
 
-// TestFixed: every request has the mean, to the nearest token, of which a standard
-// deviation of 0 makes any distribution.
+// TestFixed: every request has the mean, rounded to the nearest token; with a standard deviation of 0 every distribution is fixed.
 func TestFixed(t *testing.T) {
 	for _, spec := range []SyntheticSpec{
 		{Distribution: Fixed, MaxTokens: 999, InputMean: 500.4, InputStd: 70, OutputMean: 7, OutputStd: 99},
@@ -171,8 +170,7 @@ func TestFixed(t *testing.T) {
 	}
 }
 
-// TestOwnMoments: the moments of "synthetic" are those that were asked for, as far as a
-// sample has them.
+// TestOwnMoments: "synthetic" requests have the moments that were asked for, as far as a sample can.
 func TestOwnMoments(t *testing.T) {
 	for _, kind := range []string{Gamma, LogNormal, Auto} {
 		trace, err := Synthetic(Own, 20_000, 1, SyntheticSpec{Distribution: kind, MaxTokens: 1 << 20, InputMean: 1000, InputStd: 500, OutputMean: 300, OutputStd: 240})
@@ -186,7 +184,7 @@ func TestOwnMoments(t *testing.T) {
 	}
 }
 
-// TestRedraw: requests as a whole, each as likely as any other, without what they shared.
+// TestRedraw draws whole requests, each equally likely, and drops their shared prefixes.
 func TestRedraw(t *testing.T) {
 	trace := &Trace{Name: "x", Format: "vidur", Requests: []Request{
 		{Arrival: 5, Input: 1, Output: 10, Hashes: []uint64{7}}, {Arrival: 6, Input: 2, Output: 20, Turn: &Turn{}}, {Arrival: 7, Input: 3, Output: 30, Turn: &Turn{Number: 1}}, {Arrival: 9, Input: 3, Output: 99},
@@ -283,8 +281,8 @@ func BenchmarkSynthetic(b *testing.B) {
 	}
 }
 
-// TestAddPrefixes: every prompt gets longer by the prefix, two of them begin with the same whole blocks just where they have the same
-// prefix, and no more of them; each prefix is drawn about as often. Without a prefix nothing changes.
+// TestAddPrefixes: every prompt grows by the prefix. Two prompts begin with the same whole blocks if and only if they have the same prefix,
+// and share no further ones. Each prefix is drawn about equally often. Without a prefix nothing changes.
 func TestAddPrefixes(t *testing.T) {
 	spec := SyntheticSpec{Distribution: Auto, MaxTokens: 32768, Prefixes: 3}
 	plain, err := Synthetic("longbench", 300, 1, spec)

@@ -15,7 +15,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// readBack is what TestUnderstand compares: the format; prompts at seconds; how times, blocks and conversations were read.
+// readBack returns what TestUnderstand compares: the format, the prompts and their seconds, and how times, blocks and conversations were
+// read.
 func readBack(t *Trace) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s;", t.Format)
@@ -38,12 +39,12 @@ func readBack(t *Trace) string {
 	return b.String()
 }
 
-// TestUnderstand: what other programs write is read by its names and its values.
+// TestUnderstand reads files of other programs by the names and values of their columns.
 func TestUnderstand(t *testing.T) {
 	const lengths = ",input_tokens,output_tokens\n"
 	two := func(name, first, second string) string { return name + lengths + first + ",3,1\n" + second + ",4,1\n" }
 	for _, c := range []struct{ text, columns, want, note string }{
-		// Names of times, whose values tell the unit.
+		// Names of times without a unit; the values tell it.
 		{two("created_time", "0", "9000"), "", "l3sim; 3@0 4@9; created_time milliseconds?", "a guess by their size, so that the first 2 come at 0.111 a second; --columns unit=s reads seconds"},
 		{two("submitted_at", "0.5", "12.0"), "", "l3sim; 3@0 4@11.5; submitted_at seconds?", "--columns unit=ms reads milliseconds"},
 		{two("Start Time", "100", "107"), "", "l3sim; 3@0 4@7; Start Time seconds?", "guess"},
@@ -51,7 +52,7 @@ func TestUnderstand(t *testing.T) {
 		{two("ts", "5", "90000005"), "", "l3sim; 3@0 4@90; ts microseconds?", "guess"},
 		{two("arrived", "1", "3"), "", "l3sim; 3@0 4@2; arrived seconds?", "guess"},
 		{two("arrival_clock", "1", "3"), "", "l3sim; 3@0 4@2; arrival_clock seconds?", "guess"},
-		// Names with their unit.
+		// Names that include the unit.
 		{two("request_start_ns", "0", "1000000000"), "", "l3sim; 3@0 4@1; request_start_ns nanoseconds", ""},
 		{two("arrival (ms)", "0", "1"), "", "l3sim; 3@0 4@0.001; arrival (ms) milliseconds", ""},
 		{two("timeInSeconds", "0", "1"), "", "l3sim; 3@0 4@1; timeInSeconds seconds", ""},
@@ -67,10 +68,10 @@ func TestUnderstand(t *testing.T) {
 		{two("date", "2026/01/02 03:04", "2026/01/02 03:05"), "", "l3sim; 3@0 4@60; date dates", ""},
 		{two("ts", "2026-01-02 03:04:05.25 UTC", "2026-01-02 03:04:05.75 UTC"), "", "l3sim; 3@0 4@0.5; ts dates", ""},
 		{two("ts", "2026-01-02 03:04:05+0000", "2026-01-02 03:04:05+00"), "", "l3sim; 3@0 4@0; ts dates", ""},
-		// The surer name, and no durations.
+		// The surer name counts, and durations do not.
 		{"start_time,created_at,prompt_tokens,completion_tokens\n7,0,3,1\n9,1,4,1\n", "", "csv; 3@0 4@1; created_at seconds?", "guess"},
 		{"time_ms,isl,osl\n523,3,1\n217,4,1\n440,4,1\n", "", "csv; 3@0 4@0 4@0;  ", ""},
-		// No time by name.
+		// No column is named like a time.
 		{"id,tick,isl,osl\n1,0.5,3,1\n2,0.75,4,1\n", "", "csv; 3@0 4@0;  ", "so all requests come at once; tick may: --columns arrival=tick,input=isl,output=osl,unit=s"},
 		{"day,n,isl,osl\n2026-01-02 03:04:05,9,3,1\n2026-01-02 03:04:06,11,4,1\n", "", "csv; 3@0 4@0;  ", "day, n may: --columns arrival=day,input=isl,output=osl"},
 		{"id,tick,isl,osl\n1,0.5,3,1\n2,0.75,4,1\n", "arrival=tick", "csv; 3@0 4@0.25; tick seconds", ""},
@@ -85,7 +86,7 @@ func TestUnderstand(t *testing.T) {
 		{"date,isl,osl\n01/02/2026 03:04:05,3,1\n01/02/2026 03:04:06,4,1\n", "", "csv; 3@0 4@0;  ", "not read, as neither times in s, ms, us or ns nor dates such as 2026-01-02T03:04:05: date (01/02/2026 03:04:05)"},
 		{"arrival_minutes,isl,osl\n0,3,1\n1,4,1\n", "", "csv; 3@0 4@0;  ", "not read, as neither times in s, ms, us or ns nor dates such as 2026-01-02T03:04:05: arrival_minutes (0)"},
 		{"inter_arrival_s,isl,osl\n0,3,1\n1.5,4,1\n0.5,4,1\n", "", "csv; 3@0 4@0 4@0;  ", "inter_arrival_s (0: times between arrivals must be added up)"},
-		// Names with an arrival in them that are no times of arrival.
+		// Names that contain "arrival" and are no times of arrival.
 		{two("arrival_delta", "0", "20"), "", "l3sim; 3@0 4@0;  ", "arrival_delta (0: times between arrivals must be added up)"},
 		{two("arrivalInterval", "0", "20"), "", "l3sim; 3@0 4@0;  ", "times between arrivals must be added up"},
 		{two("iat_ms", "0", "20"), "", "l3sim; 3@0 4@0;  ", "iat_ms (0: times between arrivals must be added up)"},
@@ -109,7 +110,7 @@ func TestUnderstand(t *testing.T) {
 		{"created_at,prompt_eval_count,eval_count\n2026-01-02T03:04:05.5Z,3,1\n", "", "csv; 3@0; created_at dates", ""},          // Ollama's
 		{`{"usageMetadata": {"promptTokenCount": 3, "candidatesTokenCount": 1, "totalTokenCount": 4}}`, "", "jsonl; 3@0;  ", ""}, // Gemini's
 		{`{"meta": {"billed_units": {"input_tokens": 3, "output_tokens": 1}, "tokens": {"input_tokens": 80, "output_tokens": 1}}}`, "", "jsonl; 3@0;  ", "prompts are read from meta.billed_units.input_tokens, whose numbers differ from those of meta.tokens.input_tokens"},
-		// Lengths that are not those of a request, and names of others.
+		// Numbers of tokens of something other than a request, and other programs' names.
 		{two("num_model_requests,arrival_s", "5,0", "1,1"), "", "l3sim; 3@0 4@1; arrival_s seconds", "num_model_requests is above 1, so a row sums up several requests"},
 		{two("num_requests,arrival_s", "1,0", "1,1"), "", "l3sim; 3@0 4@1; arrival_s seconds", ""},
 		{`{"usage": {"input_tokens": 9, "output_tokens": 1, "cache_read_input_tokens": 800, "cache_creation_input_tokens": 0}}`, "", "jsonl; 9@0;  ", "usage.input_tokens leaves out the tokens of usage.cache_read_input_tokens, which are part of the prompt"},
@@ -143,7 +144,7 @@ func TestUnderstand(t *testing.T) {
 		{"<!DOCTYPE html>", "", "error f: HTML or XML", ""},
 		{"version https://git-lfs.github.com/spec/v1\n", "", "error f: a pointer of Git LFS", ""},
 		{"trace.csv" + strings.Repeat("\x00", 248) + "ustar", "", "error f: a tar archive", ""},
-		// Mooncake's names in seconds, and the unit by hand.
+		// Mooncake's names with times in seconds, and with the unit given by the user.
 		{`{"timestamp": 0.0, "input_length": 6, "output_length": 5}` + "\n" + `{"timestamp": 0.5, "input_length": 8, "output_length": 8}` + "\n" + `{"timestamp": 2.0, "input_length": 7, "output_length": 6}`, "",
 			"mooncake; 6@0 8@0.5 7@2; timestamp seconds?", "come at 1 a second; --columns unit=ms reads milliseconds"},
 		{`{"timestamp": 0, "input_length": 6, "output_length": 5}` + "\n" + `{"timestamp": 40, "input_length": 8, "output_length": 8}` + "\n" + `{"timestamp": 90, "input_length": 7, "output_length": 6}`, "",
@@ -154,7 +155,7 @@ func TestUnderstand(t *testing.T) {
 			"mooncake; 600@0 800@9; timestamp seconds 512", ""},
 		{`{"timestamp": "1753780607550317897", "input_length": 6, "output_length": 5}` + "\n" + `{"timestamp": "1753780608550317897", "input_length": 6, "output_length": 5}`, "",
 			"mooncake; 6@0 6@1; timestamp nanoseconds", "since 1970"},
-		// Hashes of other blocks.
+		// Hashes of blocks of other sizes.
 		{`{"chat_id": 1, "parent_chat_id": -1, "timestamp": 0.5, "input_length": 40, "output_length": 12, "type": "text", "turn": 1, "hash_ids": [1, 2, 3]}` + "\n" +
 			`{"chat_id": 2, "parent_chat_id": 1, "timestamp": 31.25, "input_length": 75, "output_length": 20, "type": "text", "turn": 2, "hash_ids": [1, 2, 4, 5, 6]}`, "",
 			"bailian; 40@0/0.0 75@30.75/0.1; timestamp seconds 16", ""},
@@ -185,7 +186,7 @@ func TestUnderstand(t *testing.T) {
 			`{"metadata": {"session_num": 2, "request_start_ns": 1700000000600000000}, "metrics": {"input_sequence_length": {"value": 300}}, "error": {"code": 500}}` + "\n" +
 			`{"metadata": {"session_num": 3, "request_start_ns": 1700000001500000000}, "metrics": {"input_sequence_length": {"value": 400}, "output_sequence_length": {"value": 80}}}`, "",
 			"aiperf; 300@0 400@1; metadata.request_start_ns nanoseconds", "1 request is left out, of the warm-up"},
-		// Fields of which the first request has none, objects for numbers, texts.
+		// Fields that the first request lacks, objects in place of numbers, and texts.
 		{`{"isl": 3, "osl": 1}` + "\n" + `{"isl": 4, "osl": 1, "timestamp": 5}`, "", "error f:1: no timestamp; expected timestamp, isl and osl", ""},
 		{`{"version": 1}` + "\n" + `{"isl": 4, "osl": 1}`, "", "error f:1: no isl, no osl; expected isl and osl", ""},
 		{`{"isl": {"value": 4, "unit": "tokens"}, "osl": {"$numberLong": "7"}, "createdAt": {"$date": {"$numberLong": "1700000000000"}}}`, "", "jsonl; 4@0; createdAt.$date.$numberLong milliseconds", ""},
@@ -217,7 +218,7 @@ func TestUnderstand(t *testing.T) {
 			got = readBack(trace)
 		}
 		if strings.Contains(c.note, " mix ") && strings.HasPrefix(got, c.want) {
-			got = c.want // of whatever unit
+			got = c.want // of any unit
 		}
 		if got != c.want && (err == nil || !strings.HasPrefix(got, c.want)) {
 			t.Errorf("%s\ngot  %s\nwant %s", c.text, got, c.want)
@@ -228,7 +229,7 @@ func TestUnderstand(t *testing.T) {
 	}
 }
 
-// TestParquetTimes: the type of a column tells the unit of its times, and dates may be text.
+// TestParquetTimes: the type of a column gives the unit of its times, and dates may be text.
 func TestParquetTimes(t *testing.T) {
 	type typed struct {
 		At     time.Time `parquet:"created_at,timestamp(microsecond)"`
@@ -256,8 +257,8 @@ func TestParquetTimes(t *testing.T) {
 	}
 }
 
-// TestParquetTypes: numbers are read by their type: decimals and days are no whole numbers, a time of day has its unit, and a timestamp its own
-// whatever the column's name; fields within groups are read, and what Parquet holds of prefixes and conversations is said to be lost.
+// TestParquetTypes: numbers are read by their type. Decimals and days are not whole numbers; a time of day and a timestamp have the unit of
+// their type, whatever the column's name. Fields within groups are read, and prefixes and conversations in Parquet are reported lost.
 func TestParquetTypes(t *testing.T) {
 	type lengths struct {
 		Input  int64 `parquet:"prompt_tokens"`
@@ -339,8 +340,7 @@ func TestParquetTypes(t *testing.T) {
 	}
 }
 
-// TestBlocks: the tokens of a block are found from the numbers of hashes of many prompts, whether a last block that is not full has one or
-// not.
+// TestBlocks finds the block size from the numbers of hashes of many prompts, whether or not a partial last block has a hash.
 func TestBlocks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := rapid.SampledFrom(blockSizes).Draw(t, "size")
@@ -363,7 +363,7 @@ func TestBlocks(t *testing.T) {
 	})
 }
 
-// TestChain: chained hashes are the same where all text to the end of a block is.
+// TestChain: chained hashes are equal if and only if all text up to the end of the block is.
 func TestChain(t *testing.T) {
 	a, b, c := []uint64{1, 2, 3, 4}, []uint64{1, 2, 9, 4}, []uint64{2, 1, 3, 4}
 	for _, ids := range [][]uint64{a, b, c} {
@@ -374,7 +374,7 @@ func TestChain(t *testing.T) {
 	}
 }
 
-// TestMooncakeAgain: times that look like seconds, and blocks of other than 512 tokens, are read from what is written as they were.
+// TestMooncakeAgain: times that look like seconds, and blocks of other sizes than 512 tokens, are read back as they were written.
 func TestMooncakeAgain(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := &Trace{Format: "mooncake", HashTokens: rapid.SampledFrom([]int{0, 8, 16, 64, 1024}).Draw(t, "block")}
@@ -398,8 +398,8 @@ func TestMooncakeAgain(t *testing.T) {
 	})
 }
 
-// TestSampleOfObjects: of an array all objects are looked at, as of lines, and of either the first of 256; a field within a field is named
-// with a dot, as deep as mostNested. Numbers are kept as they are written.
+// TestSampleOfObjects looks at the first 256 objects, of an array or of lines. A nested field is named with dots, to a depth of mostNested.
+// Numbers are kept as they are written.
 func TestSampleOfObjects(t *testing.T) {
 	rows := []string{`{"t": 1.50, "in": {"n": 10, "deep": {"m": {"k": {"lost": 1}, "kept": 2}}}, "who": "a", "list": [1]}`, `{"t": 2, "in": {"n": 11}, "who": "b"}`, `{"t": 3e2, "late": 7}`}
 	want := map[string][]string{"t": {"1.50", "2", "3e2"}, "in.n": {"10", "11"}, "in.deep.m.kept": {"2"}, "who": {"a", "b"}, "late": {"7"}}
