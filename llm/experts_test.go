@@ -16,8 +16,8 @@ func mixtral() *Model {
 		Experts: 8, ActiveExperts: 2, Vocab: 32000, ElementBits: 16, TensorParallel: 2}
 }
 
-// TestMixtral: 46.7 billion parameters, of which a token needs 12.9 (Jiang et al. 2024,
-// https://arxiv.org/abs/2401.04088, section 2.1 and table 1).
+// TestMixtral: 46.7 billion parameters, of which a token uses 12.9 (Jiang et al. 2024, https://arxiv.org/abs/2401.04088, section 2.1 and
+// table 1).
 func TestMixtral(t *testing.T) {
 	m := mixtral()
 	norms := int64(65 * 4096)
@@ -34,15 +34,13 @@ func TestMixtral(t *testing.T) {
 	if got := m.RouterParameters(); got != 8*4096 {
 		t.Errorf("a router of %d parameters, want 32768", got)
 	}
-	// Residual stream and its copy on two GPUs; gate and up of two experts, and their
-	// outputs on both GPUs.
+	// The residual stream and its copy on two GPUs; gate, up and outputs of two experts on both GPUs.
 	if got, want := m.ActivationBytes(10), units.Bytes(10*2*(2*2*4096+2*2*14336+2*2*4096)); got != want {
 		t.Errorf("activations of %d bytes, want %d", got, want)
 	}
 }
 
-// TestDenseNeedsAll: a token of a dense model needs all weights, and so does one that
-// takes all experts.
+// TestDenseNeedsAll: a token of a dense model reads all weights, and so does one that is routed to all experts.
 func TestDenseNeedsAll(t *testing.T) {
 	all := mixtral()
 	all.ActiveExperts = 8
@@ -56,8 +54,8 @@ func TestDenseNeedsAll(t *testing.T) {
 	}
 }
 
-// TestExpertShares: shares add up to the experts that a token takes, each at most 1, and
-// fall with the rank as the skew says, but for those that every token takes.
+// TestExpertShares: the shares of tokens add up to the experts that a token takes. Each share is at most 1 and falls with the rank by the
+// skew, except for experts that every token takes.
 func TestExpertShares(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := mixtral()

@@ -47,15 +47,15 @@ func oss(layers, experts int) string {
 	return fmt.Sprintf(gptOSS, types, layers, experts)
 }
 
-// TestFamilies: shape, windows and parameters of models on Hugging Face, to the parameter: what Model counts and
-// norms, biases and sinks, which it leaves out, are what the checkpoint holds. Of gemma3 these are the text's: of the 4B's
-// 4,300,079,472 the encoder of images has 416,866,032 and the projector 2,950,272.
+// TestFamilies: shapes, windows and parameters of models on Hugging Face. Model's parameters, plus the norms, biases and sinks that it
+// leaves out, are exactly the checkpoint's. For gemma3 they are those of the text decoder: of the 4B's 4,300,079,472 the image encoder has
+// 416,866,032 and the projector 2,950,272.
 func TestFamilies(t *testing.T) {
 	norms := func(each int64) func(*Model) int64 {
 		return func(m *Model) int64 { return (each*int64(m.Layers) + 1) * int64(m.Hidden) }
 	}
 	withQK := func(m *Model) int64 { return norms(4)(m) + 2*int64(m.Layers)*int64(m.HeadDim) }
-	biases := func(m *Model) int64 { // of the layers' products, each expert's too, and the sinks
+	biases := func(m *Model) int64 { // biases of all matrices of the layers, experts included, and sinks
 		each := m.QKVWidth() + m.Hidden + m.Heads + m.Experts + m.Experts*(2*m.FFNHidden+m.Hidden)
 		return norms(2)(m) + int64(m.Layers)*int64(each)
 	}
@@ -96,8 +96,8 @@ func TestFamilies(t *testing.T) {
 	}
 }
 
-// TestGPTOSS: what a token takes of gpt-oss-120b, and the size of its checkpoint, are those of its model card (5.13 billion
-// active parameters, the LM head's among them, 60.8 GiB).
+// TestGPTOSS: gpt-oss-120b's active parameters (5.13 billion, LM head included) and size of checkpoint (60.8 GiB) are those of its model
+// card.
 func TestGPTOSS(t *testing.T) {
 	m, err := FromHuggingFace([]byte(oss(36, 128)))
 	if err != nil {
@@ -112,7 +112,7 @@ func TestGPTOSS(t *testing.T) {
 	if got := m.WeightBytes(); got != want || math.Abs(float64(got)/(60.8*float64(units.GiB))-1) > 0.003 {
 		t.Errorf("%d bytes of weights, want %d", got, want)
 	}
-	// As vLLM's Marlin kernels load it (65.97 GiB by its log, biases of 0.08 among them): sides of 3,072 and 2,944, on two GPUs 1,536 each.
+	// With vLLM's Marlin kernels (65.97 GiB by its log, of which 0.08 are biases) the sides are 3,072 and 2,944, on two GPUs 1,536 each.
 	for gpus, ffn := range map[int]int64{1: 2944, 2: 3072, 4: 3072} {
 		loaded := *m
 		loaded.TensorParallel, loaded.ExpertTileHidden, loaded.ExpertTileFFN = gpus, 256, 128
@@ -126,8 +126,9 @@ func TestGPTOSS(t *testing.T) {
 			t.Error("experts of 16 bits are padded")
 		}
 	}
-	// As vLLM 0.14's Triton kernels load it on an H100 (64.38 GiB by its log: github.com/vllm-project/vllm/issues/33155): sides as they are, and the scales of each 32 weights
-	// a second time. Biases in single precision and what pads the reordered scales, 0.27 GiB, are not counted.
+	// With the Triton kernels of vLLM 0.14 on an H100 (64.38 GiB by its log: github.com/vllm-project/vllm/issues/33155) the sides stay as
+	// they are, and the scales of 32 weights each are stored twice. Biases in single precision and the padding of the reordered scales,
+	// 0.27 GiB together, are not counted.
 	triton := *m
 	triton.TensorParallel, triton.ExpertTileFFN, triton.ExpertScaleCopies = 1, 64, 1
 	if got := triton.WeightBytes(); got != want+units.Bytes(36*128*expert/32) || math.Abs(float64(got)/float64(units.GiB)/64.38-1) > 0.006 {
@@ -154,7 +155,7 @@ func TestGPTOSS(t *testing.T) {
 	}
 }
 
-// TestWindowKeys: where windows stand in a config.json, and what of it is refused.
+// TestWindowKeys: the keys of config.json that describe windows, and which of their values are refused.
 func TestWindowKeys(t *testing.T) {
 	shape := func(kind, more string) string {
 		return `{"model_type": "` + kind + `", "hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 4, "vocab_size": 9, "intermediate_size": 8, ` +
@@ -210,7 +211,7 @@ func TestWindowKeys(t *testing.T) {
 	}
 }
 
-// TestWindowPieces: pieces have all tokens, and as many pairs of tokens as the mask, to half a token of each.
+// TestWindowPieces: the pieces of a prompt have all its tokens, and as many pairs of tokens as the mask, to half a token of each.
 func TestWindowPieces(t *testing.T) {
 	for n := 1; n < 9; n++ {
 		for chunk := 1; chunk < 30; chunk++ {

@@ -2,7 +2,7 @@ package llm
 
 import "testing"
 
-// TestContext: the tokens that a model takes are those that vLLM derives.
+// TestContext: the longest context of a model is the one that vLLM derives.
 func TestContext(t *testing.T) {
 	const shape = `"hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 2, "vocab_size": 10, "intermediate_size": 100, "head_dim": 16`
 	for text, want := range map[string]int{

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestOtherFiles: a file that lies beside a config.json is called what it is.
+// TestOtherFiles: if the user gives another file of a checkpoint in place of config.json, the error says what that file is.
 func TestOtherFiles(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"weight_map": {}, "metadata": {}}`:                               "this is the index of a checkpoint's weights, not the config.json of a model; expected one of",
@@ -23,20 +23,20 @@ func TestOtherFiles(t *testing.T) {
 	}
 }
 
-// TestWindowsInAnyFamily: layers whose window a list names have it in a family without windows of its own, as vLLM reads Llama's.
+// TestWindowsInAnyFamily: layers that a list marks as windowed have the window even in a family without windows, as vLLM reads Llama's.
 func TestWindowsInAnyFamily(t *testing.T) {
 	types := `, "sliding_window": 16, "layer_types": ["sliding_attention", "full_attention", "sliding_attention", "full_attention"]`
 	m, err := FromHuggingFace([]byte(shape("llama", 64, 8, 4, 4, 2, 99, types)))
 	if err != nil || m.Window != 16 || m.WindowedLayers() != 2 {
 		t.Errorf("got %+v, %v", m, err)
 	}
-	m, err = FromHuggingFace([]byte(shape("llama", 64, 8, 4, 4, 2, 99, `, "sliding_window": 16`))) // of which Llama reads nothing
+	m, err = FromHuggingFace([]byte(shape("llama", 64, 8, 4, 4, 2, 99, `, "sliding_window": 16`))) // which the llama family ignores
 	if err != nil || m.Window != 0 {
 		t.Errorf("got %+v, %v", m, err)
 	}
 }
 
-// TestExpansion: MPT's feed-forward network is expansion_ratio as wide as the hidden state, 4 where the file does not say.
+// TestExpansion: MPT's feed-forward width is expansion_ratio times the hidden size, by default 4 times.
 func TestExpansion(t *testing.T) {
 	for text, want := range map[string]int{``: 256, `, "expansion_ratio": 2`: 128, `, "expansion_ratio": null`: 256, `, "expansion_ratio": 2, "ffn_config": {"ffn_hidden_size": 96}`: 96} {
 		m, err := FromHuggingFace([]byte(`{"model_type": "mpt", "d_model": 64, "n_heads": 4, "n_layers": 2, "vocab_size": 99` + text + `}`))
@@ -46,7 +46,7 @@ func TestExpansion(t *testing.T) {
 	}
 }
 
-// TestBesideNull: a file beside config.json that holds null quantises nothing.
+// TestBesideNull: a file of quantisation beside config.json that is null quantises nothing.
 func TestBesideNull(t *testing.T) {
 	for _, f := range BesideFiles {
 		if m, quantised, _, err := FromCheckpoint([]byte(shape("llama", 64, 8, 4, 4, 2, 99, "")), f.Name, []byte("null")); err != nil || m.WeightBits != 0 || quantised != "" {

@@ -10,7 +10,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// shape writes the keys that most config.json files have; kv is 0 for a file without num_key_value_heads.
+// shape returns the keys that most config.json files have; kv = 0 leaves out num_key_value_heads.
 func shape(kind string, hidden, ffn, layers, heads, kv, vocab int, more string) string {
 	if kv > 0 {
 		more = fmt.Sprintf(`, "num_key_value_heads": %d%s`, kv, more)
@@ -24,8 +24,8 @@ func listed(value string, layers int) string {
 	return "[" + strings.TrimSuffix(strings.Repeat(value+", ", layers), ", ") + "]"
 }
 
-// TestKnownFamilies: models of families that people serve are read without a note. Parameters in billions are those of the
-// checkpoints; what a token stores in a layer without a window is summed by hand, 2 bytes for each element.
+// TestKnownFamilies: models of widely served families are read without a note. Billions of parameters are those of the checkpoints. What a
+// token stores in a layer without a window is computed by hand, with 2 bytes an element.
 func TestKnownFamilies(t *testing.T) {
 	const (
 		tie, mamba = `, "tie_word_embeddings": true`, `, "mamba_d_state": 256, "mamba_n_heads": 128, "num_local_experts": 0, "num_experts_per_tok": 0`
@@ -40,7 +40,8 @@ func TestKnownFamilies(t *testing.T) {
 		tokenLayer units.Bytes
 		windowed   int
 	}{
-		// 71 query heads, one KV head of 64: 2 · 64 elements; with eight 2 · 8 · 64 in the 40B and the 180B, 2 · 8 · 128 in the 11B.
+		// 71 query heads and one KV head of 64 store 2 · 64 elements; eight KV heads store 2 · 8 · 64 in the 40B and the 180B, 2 · 8 · 128
+		// in the 11B.
 		{"Falcon-7B", shape("falcon", 4544, 0, 32, 71, 0, 65024, `, "ffn_hidden_size": null, "new_decoder_architecture": false, "multi_query": true`), 6.922, 256, 0},
 		{"Falcon-40B", shape("falcon", 8192, 0, 60, 128, 0, 65024, falcon), 41.303, 2048, 0},
 		{"Falcon-180B", shape("falcon", 14848, 0, 80, 232, 0, 65024, falcon), 178.84, 2048, 0},
@@ -53,7 +54,7 @@ func TestKnownFamilies(t *testing.T) {
 		{"MiniCPM3-4B", shape("minicpm3", 2560, 6400, 62, 40, 40, 73448, `, "kv_lora_rank": 256, "qk_rope_head_dim": 32, "q_lora_rank": 768, "qk_nope_head_dim": 64, "v_head_dim": 64`), 4.074, 576, 0},
 		{"Hunyuan-A13B", shape("hunyuan_v1_moe", 4096, 3072, 32, 32, 8, 128167, fmt.Sprintf(hunyuan, listed("8", 32), listed("1", 32), listed("3072", 32))+tie), 80.39, 4096, 0},
 		{"Hunyuan-7B", shape("hunyuan_v1_dense", 4096, 14336, 32, 32, 8, 128256, `, "num_experts": 1, "cla_share_factor": 2, "use_cla": false`+tie), 7.505, 4096, 0},
-		// Its layers all have attention, whatever the keys of state spaces say.
+		// All its layers have attention, in spite of its keys of state-space models.
 		{"Granite-4.0-Micro", shape("granitemoehybrid", 2560, 512, 40, 40, 8, 100352, `, "shared_intermediate_size": 8192, "layer_types": `+listed(`"attention"`, 40)+mamba+tie), 3.40, 2048, 0},
 		{"Granite-3.0-3B-A800M", shape("granitemoe", 1536, 512, 32, 24, 8, 49155, `, "num_local_experts": 40, "num_experts_per_tok": 8`+tie), 3.30, 2048, 0},
 		{"ERNIE-4.5-21B-A3B", shape("ernie4_5_moe", 2560, 12288, 28, 20, 4, 103424, ernie+tie), 21.83, 2048, 0},
@@ -98,7 +99,7 @@ func TestKnownFamilies(t *testing.T) {
 	}
 }
 
-// TestListsOfLayers: a list stands for a number where all layers have the same.
+// TestListsOfLayers: a list of equal values, one for each layer, is read as that value.
 func TestListsOfLayers(t *testing.T) {
 	for list, want := range map[string]string{
 		"[2, 2, 2]":    "",
@@ -114,8 +115,8 @@ func TestListsOfLayers(t *testing.T) {
 	}
 }
 
-// TestLeftOutKeys: decoders of text within models of more leave out keys that have Transformers' defaults, which a note names; a value of null
-// and a file of a decoder alone are not given any.
+// TestLeftOutKeys: text decoders of multimodal models leave out keys that have Transformers' defaults; a note names these. A null, or a
+// file of a text model alone, gets no default.
 func TestLeftOutKeys(t *testing.T) {
 	for _, c := range []struct {
 		name, text string

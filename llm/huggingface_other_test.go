@@ -9,8 +9,8 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// TestAsLlama: shapes of types that are not known but have Llama's keys, and of decoders within models of more than text, have the
-// parameters of the checkpoints, in billions as published or counted from the file by hand.
+// TestAsLlama: models of unknown types with Llama's keys, and text decoders of multimodal models, have the checkpoints' parameters, in
+// billions as published or counted by hand.
 func TestAsLlama(t *testing.T) {
 	dense := func(kind, more string) string {
 		return `{"model_type": "` + kind + `", "hidden_size": 4096, "intermediate_size": 12800, "num_hidden_layers": 40, "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 49155` + more + `}`
@@ -21,18 +21,18 @@ func TestAsLlama(t *testing.T) {
 		windows  LayerKinds
 		note     string
 	}{
-		// Numbers of granite-3.0-8b: 8.17
+		// The shape of granite-3.0-8b: 8.17.
 		{dense("quartz", `, "tie_word_embeddings": true`), 8.171, LayerKinds{}, `model_type "quartz" is not known and read as llama, by its keys: a dense model with three matrices in a feed-forward network`},
-		// Mistral Small 3.1: 23.57 without the encoder of images.
+		// Mistral Small 3.1: 23.57 without the image encoder.
 		{`{"model_type": "mistral3", "text_config": {"model_type": "mistral", "hidden_size": 5120, "intermediate_size": 32768, "num_hidden_layers": 40, "num_attention_heads": 32, "num_key_value_heads": 8,
 			"head_dim": 128, "vocab_size": 131072, "max_position_embeddings": 131072}, "vision_config": {"hidden_size": 1024}}`, 23.572, LayerKinds{}, `of model_type "mistral3" the decoder of text alone is read (text_config)`},
 		// MiniMax-M2: 228.7, with the file's list of layers that all have attention.
 		{`{"model_type": "minimax_m2", "hidden_size": 3072, "intermediate_size": 1536, "num_hidden_layers": 62, "num_attention_heads": 48, "num_key_value_heads": 8, "head_dim": 128, "vocab_size": 200064,
 			"num_local_experts": 256, "num_experts_per_tok": 8, "shared_intermediate_size": 0, "attn_type_list": [1, 1]}`, 228.689, LayerKinds{}, ""},
-		// StarCoder2-7B: 7.17, of networks of two matrices.
+		// StarCoder2-7B: 7.17, with two matrices a feed-forward network.
 		{`{"model_type": "starcoder2", "hidden_size": 4608, "intermediate_size": 18432, "num_hidden_layers": 32, "num_attention_heads": 36, "num_key_value_heads": 4, "vocab_size": 49152,
 			"sliding_window": 4096, "max_position_embeddings": 16384}`, 7.173, LayerKinds{Window: 4096}, ""},
-		// OLMoE-1B-7B: 6.92, whose experts have intermediate_size.
+		// OLMoE-1B-7B: 6.92; intermediate_size is the width of an expert.
 		{`{"model_type": "olmoe", "hidden_size": 2048, "intermediate_size": 1024, "num_hidden_layers": 16, "num_attention_heads": 16, "num_key_value_heads": 16, "vocab_size": 50304, "num_experts": 64, "num_experts_per_tok": 8}`,
 			6.919, LayerKinds{}, ""},
 		// Command R7B: 8.03, windows in three of four layers.
@@ -49,7 +49,7 @@ func TestAsLlama(t *testing.T) {
 		{`{"model_type": "afmoe", "hidden_size": 2048, "intermediate_size": 6144, "moe_intermediate_size": 1024, "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 4, "head_dim": 128,
 			"vocab_size": 200192, "num_experts": 128, "num_experts_per_tok": 8, "num_shared_experts": 1, "num_dense_layers": 2, "sliding_window": 2048, "global_attn_every_n_layers": 4, "max_position_embeddings": 131072}`, 27.403, // were all layers mixtures
 			LayerKinds{Window: 2048, LayerPattern: "LLLG"}, "the gates on the output of attention are left out: 0.27 billion parameters beside 25.86"},
-		// Two within each other, and Qwen's window that is not used.
+		// A decoder nested twice, and a window of Qwen's that use_sliding_window turns off.
 		{`{"model_type": "omni", "thinker_config": {"model_type": "thinker", "text_config": ` + dense("qwen2_omni_text", `, "sliding_window": 32768`) + `}}`, 8.373, LayerKinds{}, "the decoder of text alone"},
 	} {
 		m, _, notes, err := FromCheckpoint([]byte(c.text), "", nil)
@@ -63,7 +63,7 @@ func TestAsLlama(t *testing.T) {
 	}
 }
 
-// TestKnownTypesHaveNoNotes: a type that is known says nothing.
+// TestKnownTypesHaveNoNotes: a known model_type gives no note.
 func TestKnownTypesHaveNoNotes(t *testing.T) {
 	for _, text := range []string{phi3Mini, gemma2, oss(24, 32)} {
 		if _, _, notes, err := FromCheckpoint([]byte(text), "", nil); err != nil || notes != nil {
@@ -72,7 +72,7 @@ func TestKnownTypesHaveNoNotes(t *testing.T) {
 	}
 }
 
-// TestRefusesShapes: each feature that Model lacks is refused by its name, in a sentence, whatever the model_type.
+// TestRefusesShapes: each feature that Model lacks is refused in a sentence that names it, whatever the model_type.
 func TestRefusesShapes(t *testing.T) {
 	const llama = `"hidden_size": 4096, "intermediate_size": 12800, "num_hidden_layers": 4, "num_attention_heads": 32, "vocab_size": 100, "head_dim": 128`
 	const experts = `, "num_experts": 8, "num_experts_per_tok": 2`
@@ -124,7 +124,7 @@ func TestRefusesShapes(t *testing.T) {
 	}
 }
 
-// TestNoFeature: values that say that a model lacks a feature do not refuse it.
+// TestNoFeature: a key whose value says that the model lacks a feature is accepted.
 func TestNoFeature(t *testing.T) {
 	for _, f := range notModelled {
 		for _, key := range f.keys {
@@ -138,7 +138,7 @@ func TestNoFeature(t *testing.T) {
 	}
 }
 
-// TestOddText: a byte-order mark, and what Python writes for numbers that are none.
+// TestOddText: a byte-order mark, and Python's Infinity and NaN.
 func TestOddText(t *testing.T) {
 	text := "\ufeff" + `{"model_type": "llama", "hidden_size": 64, "intermediate_size": 8, "num_hidden_layers": 4, "num_attention_heads": 4, "vocab_size": 9, "time_step_limit": [0.0, Infinity], "x": NaN}`
 	for _, beside := range []string{"", `{"quantization": {"quant_algo": "FP8"}}`} {
@@ -151,7 +151,7 @@ func TestOddText(t *testing.T) {
 	}
 }
 
-// TestKVHeadsOfUnknownFamilies: llama's key counts before Falcon's.
+// TestKVHeadsOfUnknownFamilies: in an unknown family, Llama's key of KV heads counts before Falcon's.
 func TestKVHeadsOfUnknownFamilies(t *testing.T) {
 	const shape = `"model_type": "new", "hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 2, "vocab_size": 10, "intermediate_size": 100`
 	for keys, want := range map[string]int{``: 4, `, "num_key_value_heads": 2`: 2, `, "num_kv_heads": 1`: 1, `, "num_key_value_heads": 2, "num_kv_heads": 1`: 2} {

@@ -10,8 +10,7 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// TestFromHuggingFace: shapes as published, and the parameters that the checkpoints
-// hold, of which Model leaves out norms and biases.
+// TestFromHuggingFace: shapes are as published, and parameters are the checkpoints' less norms and biases, which Model leaves out.
 func TestFromHuggingFace(t *testing.T) {
 	for _, c := range []struct {
 		name, text string
@@ -91,8 +90,7 @@ func TestFromHuggingFace(t *testing.T) {
 	}
 }
 
-// TestFromHuggingFaceDefaults: what a file leaves out or sets to nothing is the family's
-// default.
+// TestFromHuggingFaceDefaults: a missing or null key has the family's default.
 func TestFromHuggingFaceDefaults(t *testing.T) {
 	const llama = `"model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32, "num_hidden_layers": 32, "vocab_size": 32000, "intermediate_size": 11008`
 	const code = `"model_type": "gpt_bigcode", "n_embd": 64, "n_head": 4, "n_layer": 1, "n_positions": 8, "vocab_size": 16777216`
@@ -118,7 +116,7 @@ func moe(kind, experts string) string {
 		`"moe_intermediate_size": 50, "` + experts + `": 8`
 }
 
-// TestFromHuggingFaceRefuses: what is not modelled or missing is named.
+// TestFromHuggingFaceRefuses: the error names the key that is missing or not modelled.
 func TestFromHuggingFaceRefuses(t *testing.T) {
 	const llama = `"model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32, "num_hidden_layers": 32, "vocab_size": 32000, "intermediate_size": 11008`
 	for text, want := range map[string]string{

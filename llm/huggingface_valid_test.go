@@ -9,7 +9,7 @@ import (
 	"github.com/l3sim/l3sim/input/schema"
 )
 
-// TestKeysOf: for each key of [model] the keys of a file that it may come from, of a family whose keys have other names each.
+// TestKeysOf: for each key of [model], the keys of config.json that may give it, in families with different names.
 func TestKeysOf(t *testing.T) {
 	r := &reader{family: &family{layers: "L", hidden: "H", heads: "A", ffn: "F", kvHeads: "K", headDim: "D", positions: "P", experts: "E", active: "T", dense: "W", vocab: "V"}}
 	want := map[string]string{
@@ -25,7 +25,7 @@ func TestKeysOf(t *testing.T) {
 	var keys []string
 	for _, k := range schema.Of[Model]().Keys {
 		keys = append(keys, k.Name)
-		expected := "L" // of what no key of a file says alone
+		expected := "L" // no single key of the file gives it
 		if w := want[k.Name]; w != "" {
 			expected = w
 		}

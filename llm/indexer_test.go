@@ -24,8 +24,9 @@ func publishedModel(t *testing.T, name string) *Model {
 	return m
 }
 
-// TestIndexersByHand: weights of the indexers (13.96 million a layer in DeepSeek V3.2: 1,536 x 64 x 128 of queries, 7,168 x 128 of the key
-// and 7,168 x 64 of the heads' weights), and 1,152 + 132 bytes of a token. 57 of 78 layers of GLM-5.2 have no indexer. Every GPU has all.
+// TestIndexersByHand: an indexer of DeepSeek V3.2 has 13.96 million weights a layer (1,536 x 64 x 128 for queries, 7,168 x 128 for keys,
+// 7,168 x 64 for the heads' weights), and a token stores 1,152 + 132 bytes. 57 of GLM-5.2's 78 layers have no indexer. Every GPU has all
+// indexers.
 func TestIndexersByHand(t *testing.T) {
 	for name, want := range map[string]struct {
 		layers  int
@@ -50,7 +51,7 @@ func TestIndexersByHand(t *testing.T) {
 		without.LayerKinds = LayerKinds{}
 		each := int64(want.layers) * want.weights * 2 // bytes
 		if strings.HasSuffix(name, "V3.2") {
-			each = each/2 + each/2/4096 // its checkpoint has 8 bits, and a scale of 32 bits for 128 × 128 weights
+			each = each/2 + each/2/4096 // the checkpoint has 8 bits a weight and a scale of 32 bits for 128 × 128 weights
 		}
 		for _, gpus := range []int{1, 8} {
 			m.TensorParallel, without.TensorParallel = gpus, gpus
@@ -65,14 +66,14 @@ func TestIndexersByHand(t *testing.T) {
 	}
 }
 
-// sparse has the numbers of a small model with an indexer.
+// sparse returns config.json of a small model with an indexer.
 func sparse(more string) string {
 	return `{"model_type": "glm_moe_dsa", "hidden_size": 64, "intermediate_size": 96, "moe_intermediate_size": 32, "n_routed_experts": 4, "num_experts_per_tok": 2,
 		"num_hidden_layers": 12, "num_attention_heads": 4, "vocab_size": 100, "kv_lora_rank": 32, "q_lora_rank": 16, "qk_nope_head_dim": 8, "qk_rope_head_dim": 8,
 		"v_head_dim": 8` + more + `}`
 }
 
-// TestIndexedLayers: which layers have an indexer, as files say it, and what they get wrong.
+// TestIndexedLayers: which layers have an indexer, as files describe it, and descriptions with faults.
 func TestIndexedLayers(t *testing.T) {
 	const index = `, "index_topk": 6, "index_n_heads": 2, "index_head_dim": 8`
 	quote := func(kinds string) string {
@@ -125,7 +126,7 @@ func TestIndexedLayers(t *testing.T) {
 	}
 }
 
-// TestIndexerRules: what keys of an indexer must be.
+// TestIndexerRules: limits of an indexer's keys.
 func TestIndexerRules(t *testing.T) {
 	base := publishedModel(t, "zai-org/GLM-5.2")
 	for want, change := range map[string]func(m *Model){
@@ -143,7 +144,7 @@ func TestIndexerRules(t *testing.T) {
 	}
 }
 
-// TestIndexingByCounting: pairs of scores and chosen rows of a step and of a chunk, counted token by token.
+// TestIndexingByCounting counts the pairs that are scored and the rows that are chosen, token by token, for a step and for a chunk.
 func TestIndexingByCounting(t *testing.T) {
 	const topK = 5
 	x := Indexer{IndexHeads: 1, IndexDim: 1, IndexTopK: topK}
@@ -172,7 +173,7 @@ func TestIndexingByCounting(t *testing.T) {
 	}
 }
 
-// TestRowFormats: bytes of DeepSeek V3.2's rows: 576 elements of 16 or 8 bits, or 512 of 8 bits with four scales and 64 of 16 bits.
+// TestRowFormats: bytes of a row of DeepSeek V3.2: 576 elements of 16 or 8 bits, or 512 of 8 bits with four scales and 64 of 16 bits.
 func TestRowFormats(t *testing.T) {
 	m := publishedModel(t, "deepseek-ai/DeepSeek-V3.2")
 	for format, want := range map[KVFormat]int64{"": 1152, BF16: 1152, FP8: 576, FP8Latent: 656, INT8: 580} {

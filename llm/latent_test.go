@@ -10,7 +10,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// latentConfig returns a config.json of latent attention with DeepSeek V3's heads.
+// latentConfig returns config.json of a model with latent attention and DeepSeek V3's heads.
 func latentConfig(kind string, layers, hidden, heads int, queryRank any, dense, width, experts, active, shared, first, vocab int) string {
 	return fmt.Sprintf(`{"model_type": %q, "num_hidden_layers": %d, "hidden_size": %d, "num_attention_heads": %d, "num_key_value_heads": %d, "q_lora_rank": %v,
 		"kv_lora_rank": 512, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128, "intermediate_size": %d, "moe_intermediate_size": %d,
@@ -29,8 +29,8 @@ func deepSeekV3(t *testing.T) *Model {
 	return m
 }
 
-// TestLatentModels: parameters of published models (without the layers that predict further tokens), in all and of a token, and what a
-// layer stores of a token: 512 + 64 numbers.
+// TestLatentModels: total and active parameters of published models, without their layers for multi-token prediction, and the 512 + 64
+// numbers that a layer stores of a token.
 func TestLatentModels(t *testing.T) {
 	for _, c := range []struct {
 		text          string
@@ -60,18 +60,19 @@ func TestLatentModels(t *testing.T) {
 	}
 }
 
-// TestLatentShards: of eight GPUs each has its query heads, and the latents and what makes them whole; by hand, in 16 bits.
+// TestLatentShards: each of eight GPUs has its query heads, and whole latents with their projections down; by hand, in 16 bits.
 func TestLatentShards(t *testing.T) {
 	one, eight := deepSeekV3(t), deepSeekV3(t)
 	eight.TensorParallel = 8
-	const whole = 7168 * (576 + 1536) // elements of a layer that each GPU has
+	const whole = 7168 * (576 + 1536) // elements of a layer that every GPU has
 	if got, want := eight.WeightBytes()-one.WeightBytes(), units.Bytes(61*7*whole*2); got != want {
 		t.Errorf("eight GPUs have %d bytes of weights more than one, want %d", got, want)
 	}
 	if query, kv := eight.ShardHeads(); query != 16 || kv != 1 || eight.KVReplicas() != 8 || eight.KVBytesOnGPUs() != 8*one.KVBytesPerToken() {
 		t.Errorf("a GPU has %d query heads, %d KV heads; %d hold each, %d bytes of a token", query, kv, eight.KVReplicas(), eight.KVBytesOnGPUs())
 	}
-	// Of a token: two streams on each GPU; 128 queries of 576 and outputs of 512, what the ranks have; eight experts' gate and up, and outputs.
+	// For one token: two streams on each GPU; 128 queries of 576 and outputs of 512, and the compressed vectors; gate, up and outputs of
+	// eight experts.
 	attention, experts := 128*(576+512)+8*(576+1536), 8*(2*2048+8*7168)+2*2048
 	if got, want := eight.ActivationBytes(1), units.Bytes(2*(2*8*7168+max(attention, experts))); got != want {
 		t.Errorf("%d bytes of activations, want %d", got, want)
@@ -83,7 +84,7 @@ func TestLatentShards(t *testing.T) {
 	}
 }
 
-// TestLatentFormats: FP8 has a byte a number and no scales; scales of integers are one a token, as there is one vector.
+// TestLatentFormats: FP8 has one byte an element and no scales; integers have one scale a token, since it has one vector.
 func TestLatentFormats(t *testing.T) {
 	m := deepSeekV3(t)
 	for format, want := range map[KVFormat]units.Bytes{FP16: 1152, BF16: 1152, FP8: 576, INT8: 576 + 4, INT4: 288 + 4} {
@@ -93,7 +94,7 @@ func TestLatentFormats(t *testing.T) {
 	}
 }
 
-// TestKeptLatent: what a checkpoint keeps in 16 bits of latent attention, by hand.
+// TestKeptLatent: the weights of latent attention that a checkpoint keeps in 16 bits, by hand.
 func TestKeptLatent(t *testing.T) {
 	const all = 7168*(576+1536) + 1536*128*192 + 512*128*256 + 128*128*7168
 	text := latentConfig("deepseek_v3", 61, 7168, 128, 1536, 18432, 2048, 256, 8, 1, 3, 129280)
@@ -113,7 +114,7 @@ func TestKeptLatent(t *testing.T) {
 	}
 }
 
-// TestLatentRefused: keys that do not fit together.
+// TestLatentRefused: keys that contradict each other.
 func TestLatentRefused(t *testing.T) {
 	for change, want := range map[*Model]string{
 		{KVHeads: 8, HeadDim: 576, Latent: Latent{512, 1536, 128, 128}}:                                 "kv_heads = 8: expected 1 with model.latent_dim = 512",

@@ -2,7 +2,7 @@ package llm
 
 import "testing"
 
-// TestLayersOfGPTNeo: groups of attention types follow each other in their order, each as often as it says.
+// TestLayersOfGPTNeo: groups of attention types follow each other in their order, each repeated as often as it says.
 func TestLayersOfGPTNeo(t *testing.T) {
 	for types, want := range map[string]string{
 		`"attention_types": [[["global"], 2], [["local", "global"], 1], [["local"], 1]]`:                             "GGLGL",
@@ -21,7 +21,7 @@ func TestLayersOfGPTNeo(t *testing.T) {
 	}
 }
 
-// TestPartsOfParallel: what one GPU and several have whole, by how attention and experts are divided.
+// TestPartsOfParallel: which parts are whole on one GPU and on several, by the parallelism of attention and experts.
 func TestPartsOfParallel(t *testing.T) {
 	for _, c := range []struct {
 		gpus        int

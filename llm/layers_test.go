@@ -9,21 +9,21 @@ import (
 	"pgregory.net/rapid"
 )
 
-// step has the numbers of Step-3.7-Flash's config.json: full attention in each fourth layer, the first one among them, three dense layers,
-// and one shared expert.
+// step returns config.json of Step-3.7-Flash: full attention in every fourth layer from the first one on, three dense layers, and one
+// shared expert.
 func step(types string) string {
 	return `{"model_type": "step3p7", "first_k_dense_replace": 3, "head_dim": 128, "hidden_size": 4096, "intermediate_size": 11264, "layer_types": ` + types + `,
 		"max_position_embeddings": 65536, "moe_intermediate_size": 1280, "n_shared_experts": 1, "num_attention_heads": 64, "num_experts": 288, "num_experts_per_tok": 8,
 		"num_hidden_layers": 45, "num_key_value_heads": 8, "num_nextn_predict_layers": 3, "share_expert_dim": 1280, "sliding_window": 512, "vocab_size": 128896}`
 }
 
-// layerTypes writes a list of layer_types of letters.
+// layerTypes writes the list layer_types, one letter a layer.
 func layerTypes(order string) string {
 	return `[` + strings.TrimSuffix(strings.NewReplacer("G", `"full_attention",`, "L", `"sliding_attention",`).Replace(order), ",") + `]`
 }
 
-// TestFullFirst: Step-3.7-Flash has 12 layers of 45 that attend to everything, 0, 4, ..., 44. A request of 10,000 tokens has
-// 12·10,000 + 33·512 tokens of 4,096 bytes.
+// TestFullFirst: 12 of Step-3.7-Flash's 45 layers have full attention: 0, 4, ..., 44. A request of 10,000 tokens stores 12·10,000 + 33·512
+// tokens of 4,096 bytes.
 func TestFullFirst(t *testing.T) {
 	m, err := FromHuggingFace([]byte(step(layerTypes(strings.Repeat("GLLL", 12)[:45]))))
 	if err != nil {
@@ -40,13 +40,13 @@ func TestFullFirst(t *testing.T) {
 	if got := m.KVBytes(10000); got != (12*10000+33*512)*4096 {
 		t.Errorf("10,000 tokens have %d bytes", got)
 	}
-	// Embeddings, attention of 64 and 8 heads, three dense layers, and 42 of a router, 288 experts and a shared one.
+	// Embeddings; attention with 64 query heads and 8 KV heads; three dense layers; 42 layers of a router, 288 experts and a shared one.
 	if got := m.Parameters(); got != 2*128896*4096+45*4096*128*144+3*3*4096*11264+42*(4096*288+289*3*4096*1280) {
 		t.Errorf("%d parameters", got)
 	}
 }
 
-// TestAnyOrder: whatever the order in which a file lists the layers, each has what the list says; and rules accept what is read.
+// TestAnyOrder: in whatever order a file lists the layers, each has the kind that the list says, and the rules accept the model.
 func TestAnyOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		order := rapid.StringMatching(`[GL]{45}`).Draw(t, "order")
@@ -74,7 +74,7 @@ func TestAnyOrder(t *testing.T) {
 	})
 }
 
-// TestLayerPatternRules: what a pattern must be.
+// TestLayerPatternRules: limits of a pattern's keys.
 func TestLayerPatternRules(t *testing.T) {
 	m, err := FromHuggingFace([]byte(step(layerTypes(strings.Repeat("L", 45)))))
 	if err != nil {
@@ -100,8 +100,8 @@ func TestLayerPatternRules(t *testing.T) {
 	}
 }
 
-// llama4 has the numbers of config.json of Llama 4 Scout and Maverick; newer files list the layers with rotary positions, all but each
-// fourth one, or what each layer attends to.
+// llama4 returns config.json of Llama 4 Scout or Maverick. Newer files list the layers with rotary positions, all but every fourth, or the
+// kind of attention of each layer.
 func llama4(step, experts int, more string) string {
 	return fmt.Sprintf(`{"architectures": ["Llama4ForConditionalGeneration"], "model_type": "llama4", "text_config": {"attention_chunk_size": 8192, "head_dim": 128,
 		"hidden_size": 5120, "interleave_moe_layer_step": %d, "intermediate_size": 8192, "intermediate_size_mlp": 16384, "max_position_embeddings": 1048576,
@@ -109,8 +109,8 @@ func llama4(step, experts int, more string) string {
 		"vocab_size": 202048%s}}`, step, experts, more)
 }
 
-// TestLlama4: parameters of Llama 4, by hand, and which layers attend within chunks. 20,000 tokens are 12 layers of 20,000 and 36 of 8,192
-// tokens of 4,096 bytes. A chunk as long as the positions is none.
+// TestLlama4: parameters of Llama 4 by hand, and which layers attend within chunks. 20,000 tokens are stored in 12 layers, 8,192 in 36
+// layers, at 4,096 bytes a token. A chunk as long as the longest context is none.
 func TestLlama4(t *testing.T) {
 	const (
 		all     = 2*202048*5120 + 48*5120*128*(40+8+8+40)
@@ -167,8 +167,8 @@ func TestLlama4(t *testing.T) {
 	}
 }
 
-// TestChunkTokens: what a token attends to in a layer of chunks, counted token by token, and what drafts read together; pieces of a prompt
-// have all tokens and exactly as many pairs of tokens as the mask.
+// TestChunkTokens: the tokens that one token, or several drafts together, read in a layer with chunks, counted one by one. The pieces of a
+// prompt have all its tokens and exactly as many pairs of tokens as the mask.
 func TestChunkTokens(t *testing.T) {
 	for n := 1; n < 8; n++ {
 		w := LayerKinds{Window: n, LayerPattern: "C"}
@@ -211,9 +211,9 @@ func TestChunkTokens(t *testing.T) {
 	}
 }
 
-// TestHeadsByKind: heads of layers with a window that differ from those of others, by hand: MiMo-V2-Flash has 8 KV heads in 39 layers and 4
-// in 9, keys of 192 and values of 128; Gemma 4 26B-A4B has 8 heads of 256 in 25 layers and 2 of 512 in 5, and a dense network of 2,112
-// beside the experts of each layer.
+// TestHeadsByKind: models whose layers with a window have other heads than those without, by hand. MiMo-V2-Flash has 8 KV heads in 39
+// layers and 4 in 9, with keys of 192 and values of 128. Gemma 4 26B-A4B has 8 KV heads of 256 in 25 layers and 2 of 512 in 5, and a dense
+// network of 2,112 beside the experts of each layer.
 func TestHeadsByKind(t *testing.T) {
 	mimo, gemma := publishedModel(t, "XiaomiMiMo/MiMo-V2-Flash"), publishedModel(t, "google/gemma-4-26B-A4B")
 	const (
@@ -242,7 +242,7 @@ func TestHeadsByKind(t *testing.T) {
 			t.Errorf("%s: heads are alike", c.m.Name)
 		}
 	}
-	// Four GPUs: a layer of Gemma 4 without a window has each of its 2 KV heads twice.
+	// On four GPUs, a Gemma 4 layer without a window stores each of its 2 KV heads twice.
 	before := gemma.WeightBytes()
 	gemma.TensorParallel = 4
 	if got := gemma.WeightBytes() - before; got != 2*5*2816*2*1024 {

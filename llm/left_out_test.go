@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestAllLeftOut: the defaults of Transformers' configuration classes, all of them at once.
+// TestAllLeftOut: a file that leaves out all keys with defaults gets those of Transformers' configuration classes.
 func TestAllLeftOut(t *testing.T) {
 	for kind, want := range map[string]string{
 		"llama":   "hidden_size = 4096, intermediate_size = 11008, max_position_embeddings = 2048, num_attention_heads = 32, num_hidden_layers = 32, vocab_size = 32000",
@@ -20,7 +20,7 @@ func TestAllLeftOut(t *testing.T) {
 	}
 }
 
-// TestHeadsOfFiles: KV heads and their width where a file says them in more ways than one.
+// TestHeadsOfFiles: KV heads and their width in files that describe them more than once.
 func TestHeadsOfFiles(t *testing.T) {
 	const falcon = `{"model_type": "falcon", "hidden_size": 4096, "num_attention_heads": 64, "num_hidden_layers": 4, "vocab_size": 65024, "num_kv_heads": 8`
 	const mistral = `{"model_type": "mistral", "hidden_size": 4096, "num_attention_heads": 32, "num_hidden_layers": 4, "vocab_size": 32000, "intermediate_size": 14336, "num_key_value_heads": 8, "head_dim": 128`

@@ -12,10 +12,10 @@ import (
 	"github.com/l3sim/l3sim/internal/deep"
 )
 
-// lies are what a file may have in place of a value.
+// lies are values put in place of a file's own.
 var lies = []any{nil, 0.0, -1.0, 3.0, 1 << 24, 1e300, "x", []any{}, map[string]any{}, true}
 
-// eachLie calls a function with a config.json for each value of each key that is left out or replaced, also within others.
+// eachLie calls a function for each key, nested ones included, and each way of leaving it out or replacing its value.
 func eachLie(keys map[string]any, try func(key string, lie any)) {
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
 		value := keys[key]
@@ -32,7 +32,7 @@ func eachLie(keys map[string]any, try func(key string, lie any)) {
 	}
 }
 
-// checkLie fails where a file is neither read as a valid model nor refused by a key.
+// checkLie fails unless a file is read as a valid model, or refused with an error that names a key.
 func checkLie(t *testing.T, keys map[string]any, what ...any) {
 	t.Helper()
 	text, err := json.Marshal(keys)
@@ -52,7 +52,7 @@ func checkLie(t *testing.T, keys map[string]any, what ...any) {
 	}
 }
 
-// liars returns the keys of all configurations, by the names of the models.
+// liars returns the keys of all configurations, by model.
 func liars(t *testing.T) (texts map[string]map[string]any) {
 	t.Helper()
 	if err := json.Unmarshal(publishedConfigs, &texts); err != nil {
@@ -61,7 +61,7 @@ func liars(t *testing.T) (texts map[string]map[string]any) {
 	return texts
 }
 
-// TestLies: a file with one value that is missing or wrong is read as a valid model, or refused by one of its keys.
+// TestLies: a file with one missing or wrong value is read as a valid model, or refused with an error that names one of its keys.
 func TestLies(t *testing.T) {
 	texts := liars(t)
 	for i, name := range slices.Sorted(maps.Keys(texts)) {
@@ -73,7 +73,7 @@ func TestLies(t *testing.T) {
 	}
 }
 
-// TestTwoLies is TestLies of two or three values at once, a sample of always the same seed.
+// TestTwoLies does the same as TestLies with two or three values at once, sampled with a fixed seed.
 func TestTwoLies(t *testing.T) {
 	texts, r := liars(t), rand.New(rand.NewPCG(1, 1))
 	names := slices.Sorted(maps.Keys(texts))
@@ -96,7 +96,7 @@ func TestTwoLies(t *testing.T) {
 	}
 }
 
-// TestLiesAreNamed: what breaks a rule of [model] is named by the key of the file, with what it makes of the model where that is another value.
+// TestLiesAreNamed: if a value breaks a rule of [model], the error names the file's key, and the value of the model's key if that differs.
 func TestLiesAreNamed(t *testing.T) {
 	for text, want := range map[string]string{
 		shape("llama", 64, 8, 3, 4, 3, 9, ""):                       "num_key_value_heads = 3: expected a divisor of heads = 4",

@@ -10,7 +10,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// drawMixture returns a valid mixture of experts of any shape, with layers in any order of kinds.
+// drawMixture returns a valid mixture-of-experts model of any shape, with the kinds of layers in any order.
 func drawMixture(t *rapid.T) (m Model, order []byte) {
 	m = Model{Name: "drawn", Layers: rapid.IntRange(1, 12).Draw(t, "layers"), Hidden: 64 * rapid.IntRange(1, 20).Draw(t, "hidden"), KVHeads: rapid.IntRange(1, 4).Draw(t, "KV heads"),
 		HeadDim: 16 * rapid.IntRange(1, 8).Draw(t, "head dim"), FFNHidden: rapid.IntRange(1, 500).Draw(t, "width"), GatedFFN: rapid.Bool().Draw(t, "gated"),
@@ -31,7 +31,8 @@ func drawMixture(t *rapid.T) (m Model, order []byte) {
 	return m, order
 }
 
-// TestOneMoreSharedExpert: one more shared expert is its matrices in every layer with experts, of a token, too, and nothing else.
+// TestOneMoreSharedExpert: a further shared expert adds its matrices to every layer with experts, for the active parameters, too, and
+// changes nothing else.
 func TestOneMoreSharedExpert(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m, _ := drawMixture(t)
@@ -54,8 +55,8 @@ func TestOneMoreSharedExpert(t *testing.T) {
 	})
 }
 
-// TestOrderOfLayers: in whatever order a model has its layers, they have the same weights and store the same: what the window holds in some,
-// all tokens in the others.
+// TestOrderOfLayers: the order of a model's layers changes neither its weights nor what it stores: a window's tokens in some layers, all
+// tokens in the others.
 func TestOrderOfLayers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m, order := drawMixture(t)

@@ -11,8 +11,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// gpt returns a model of the L3 paper's Table 3: multi-head attention, head
-// dimension 128, feed-forward width 4 D_e.
+// gpt returns a model of the L3 paper's Table 3: multi-head attention, head dimension 128, feed-forward width of four times the hidden
+// size.
 func gpt(layers, heads, hidden, tp int) *Model {
 	return &Model{
 		Name: "test", Layers: layers, Hidden: hidden, Heads: heads, KVHeads: heads, HeadDim: 128,
@@ -106,9 +106,8 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// TestParametersWithoutOverflow: the check of the largest models counts as Parameters
-// does, and takes no more than 2^56.
-// parameterCount returns all parameters.
+// TestParametersWithoutOverflow: the size check of the largest models counts like Parameters and accepts up to 2^56. parameterCount returns
+// all parameters.
 func (m *Model) parameterCount() int64 {
 	return int64(m.Layers)*m.LayerParameters() + m.embeddingParameters()
 }
@@ -145,8 +144,8 @@ func TestParametersWithoutOverflow(t *testing.T) {
 	}
 }
 
-// TestActivations: two copies of the residual stream on each of 8 GPUs, and q, k, v
-// and output, or what the feed-forward makes, over all of them.
+// TestActivations: two copies of the residual stream on each of 8 GPUs, and either q, k, v and the output of attention, or the
+// intermediates of the feed-forward network, spread over all GPUs.
 func TestActivations(t *testing.T) {
 	m := gpt(96, 96, 12288, 8)
 	m.FFNHidden = 10
@@ -173,7 +172,7 @@ func TestActivations(t *testing.T) {
 	}
 }
 
-// TestBytes: what a token and a layer take, by hand.
+// TestBytes: bytes of a token and of a layer, by hand.
 func TestBytes(t *testing.T) {
 	m := gpt(2, 8, 1024, 1)
 	m.KVHeads, m.HeadDim, m.FFNHidden, m.Vocab, m.MaxPositions = 2, 64, 3000, 1000, 50

@@ -9,7 +9,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// glmAir has the numbers of GLM-4.5-Air's config.json: 106.85 billion parameters, of which a token takes 13.42 (its name says 106 and 12).
+// glmAir has GLM-4.5-Air's config.json: 106.85 billion parameters, of which a token uses 13.42 (106 and 12 by its model card).
 const glmAir = `"hidden_size": 4096, "intermediate_size": 10944, "moe_intermediate_size": 1408, "num_hidden_layers": 46, "num_attention_heads": 96,
 	"num_key_value_heads": 8, "head_dim": 128, "n_routed_experts": 128, "num_experts_per_tok": 8, "n_shared_experts": 1, "first_k_dense_replace": 1, "vocab_size": 151552`
 
@@ -42,7 +42,7 @@ func TestGLMAir(t *testing.T) {
 		if got, want := m.ActiveLayersBytes(), layers+networks-45*units.Bytes(120*expert)*9/16; got != want {
 			t.Errorf("a token needs %d bytes of the layers, want %d", got, want)
 		}
-		// Gate and up of eight experts and of the shared one, and the outputs of eight; a dense layer has fewer.
+		// Gate and up of eight experts and the shared one, and the outputs of eight; a dense layer has fewer elements.
 		if got := m.ActivationBytes(1); got != 2*(2*4096+8*(2*1408+4096)+2*1408) {
 			t.Errorf("%d bytes of activations", got)
 		}
@@ -57,7 +57,7 @@ func TestGLMAir(t *testing.T) {
 	}
 }
 
-// TestDenseLayers: which layers have no experts, as configurations say it, and what they lie about.
+// TestDenseLayers: which layers have no experts, as configurations describe it, and descriptions with faults.
 func TestDenseLayers(t *testing.T) {
 	read := func(keys string) (*Model, error) {
 		return FromHuggingFace([]byte(`{"model_type": "new", "hidden_size": 64, "intermediate_size": 256, "moe_intermediate_size": 32, "num_hidden_layers": 6,
@@ -101,7 +101,7 @@ func TestDenseLayers(t *testing.T) {
 	}
 }
 
-// TestKeptBeside: what a checkpoint keeps in 16 bits of a dense first layer and of shared experts, counted by hand.
+// TestKeptBeside: the weights of a dense first layer and of shared experts that a checkpoint keeps in 16 bits, counted by hand.
 func TestKeptBeside(t *testing.T) {
 	const one = 4096 * 1408
 	all := 3 * (45*129*one + 4096*10944)
@@ -119,7 +119,7 @@ func TestKeptBeside(t *testing.T) {
 	}
 }
 
-// TestNetworks: the layers of all kinds are the model's, and rules of the keys refuse what is none.
+// TestNetworks: the numbers of layers of all kinds add up to the model's, and the rules refuse invalid ones.
 func TestNetworks(t *testing.T) {
 	m := mixtral()
 	m.Beside = Beside{SharedFFN: 100, DenseLayers: 3, DenseFFN: 50}

@@ -9,8 +9,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestWindowTokensByHand: what the last tokens of a context read in a layer with a window of 10, alone or three together, where the window moves with each and where the
-// context is cut into chunks.
+// TestWindowTokensByHand: the tokens that the last tokens of a context read in a layer with 10 of them, one or three tokens at a time,
+// where the window slides with each token and where the context is cut into chunks.
 func TestWindowTokensByHand(t *testing.T) {
 	for _, c := range []struct{ context, last, moves, chunks int }{
 		{5, 1, 5, 5}, {10, 1, 10, 10}, {11, 1, 10, 1}, {25, 1, 10, 5}, {11, 3, 11, 11}, {12, 3, 12, 12}, {13, 3, 12, 3}, {30, 3, 12, 10}, {31, 3, 12, 11}, {2, 3, 2, 2},
@@ -23,7 +23,7 @@ func TestWindowTokensByHand(t *testing.T) {
 		}
 	}
 	w := LayerKinds{Window: 10, LayerPattern: "LLG"}
-	if got := w.PromptPieces(25, 4); got != [3]Piece{{1, 6, 4}, {1, 10, 5}, {1, 9, 5}} { // 19 are left behind six that fill the window
+	if got := w.PromptPieces(25, 4); got != [3]Piece{{1, 6, 4}, {1, 10, 5}, {1, 9, 5}} { // six fill the window, 19 remain
 		t.Errorf("%v", got)
 	}
 	if got := WindowPieces(10, 20, 10); got != [3]Piece{{}, {2, 10, 5}, {}} {
@@ -50,8 +50,8 @@ func TestWindowTokensByHand(t *testing.T) {
 	}
 }
 
-// TestLoadedExpertsByHand: experts of 4 bits on two GPUs, in tiles of 4,096 by 1,024: 100 by 75 becomes 4,096 by 1,024 on each. A quarter of the weights stays in 16 bits and has no scales; two copies
-// of the scales, one for 32 weights, are kept besides.
+// TestLoadedExpertsByHand: experts of 4 bits on two GPUs, padded to tiles of 4,096 by 1,024, so that 100 by 75 takes one tile on each. A
+// quarter of the weights stays in 16 bits, without scales. The scales, one for 32 weights, are stored twice.
 func TestLoadedExpertsByHand(t *testing.T) {
 	m := mixtral()
 	m.Layers, m.Hidden, m.FFNHidden, m.Heads, m.KVHeads, m.HeadDim, m.Vocab, m.SharedFFN = 5, 100, 149, 10, 10, 10, 7, 30
@@ -95,8 +95,8 @@ func TestLoadedExpertsByHand(t *testing.T) {
 	}
 }
 
-// TestLatentActivationsByHand: of two GPUs with four heads in all. A decode step has 40 + 32 elements of each head, a prompt twice 6 + 8 + 5; each GPU has the latent and the
-// compressed query of a token. With wider heads the prompt has more.
+// TestLatentActivationsByHand: two GPUs share four heads. A decode step has 40 + 32 elements of each head, a prompt twice 6 + 8 + 5. Each
+// GPU has a token's latent and compressed query. With wider heads the prompt needs more.
 func TestLatentActivationsByHand(t *testing.T) {
 	m := &Model{Layers: 1, Hidden: 10, Heads: 4, KVHeads: 1, HeadDim: 40, FFNHidden: 1, Vocab: 3, ElementBits: 16, TensorParallel: 2}
 	m.LatentDim, m.NopeDim, m.ValueDim, m.QueryRank = 32, 6, 5, 7
@@ -114,7 +114,7 @@ func TestLatentActivationsByHand(t *testing.T) {
 	}
 }
 
-// TestDealsByHand: which GPUs share heads, and what the message says where a head of queries for each KV head leaves no multiple.
+// TestDealsByHand: which GPUs share KV heads, and the message if no number of query heads for each KV head would divide evenly.
 func TestDealsByHand(t *testing.T) {
 	for _, c := range []struct {
 		heads, kv, gpus int
@@ -131,7 +131,7 @@ func TestDealsByHand(t *testing.T) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
-	// 13 elements of half a byte are seven bytes, beside their scales.
+	// 13 elements of half a byte take seven bytes, plus their scales.
 	m := Model{KVHeads: 2, HeadDim: 13, ElementBits: 16}
 	m.KVBits = 4
 	if got := m.KVBytesPerTokenLayer(); got != units.Bytes(2*2*(7+m.KVScaleBytes())) {
@@ -142,7 +142,7 @@ func TestDealsByHand(t *testing.T) {
 	}
 }
 
-// TestNetworkRules: layers that differ need experts, a width of their own, and fewer of them than there are layers.
+// TestNetworkRules: layers with other networks need a model with experts and a width of their own, and must be fewer than all layers.
 func TestNetworkRules(t *testing.T) {
 	for what, c := range map[string]struct {
 		change func(m *Model)
@@ -180,7 +180,7 @@ func TestNetworkRules(t *testing.T) {
 	}
 }
 
-// TestFormatsByHand: bits of weights and of what they are multiplied with, and how many weights share a byte of scales, of formats as their files name them.
+// TestFormatsByHand: bits of weights and of activations, and the weights for each byte of scales, for the names of formats in files.
 func TestFormatsByHand(t *testing.T) {
 	const shape = `"_name_or_path": "a/b", "model_type": "llama", "hidden_size": 64, "intermediate_size": 100, "num_hidden_layers": 4, "num_attention_heads": 4, "vocab_size": 10`
 	group := func(more string) string {
@@ -214,12 +214,12 @@ func TestFormatsByHand(t *testing.T) {
 			t.Errorf("%s: %s, want %s; %v", quant, got, want, err)
 		}
 	}
-	// A name that says so stays.
+	// A name that already gives the bits stays as it is.
 	m, err := FromHuggingFace([]byte(strings.Replace(`{`+shape+`, "quantization_config": {"quant_method": "fp8"}}`, "a/b", "a/B-INT8", 1)))
 	if err != nil || m.Name != "B-INT8" {
 		t.Errorf("%+v; %v", m, err)
 	}
-	// ModelOpt's file counts where config.json says nothing, and one that cannot be read or says nothing itself does not.
+	// ModelOpt's file counts if config.json says nothing. A file that cannot be read, or says nothing either, does not.
 	for _, c := range []struct{ text, beside, want string }{
 		{`{` + shape + `, "quantization_config": {"quant_method": "fp8"}}`, `{"quantization": {"quant_algo": "NVFP4"}}`, "8"},
 		{`{` + shape + `}`, `{"quantization": {"quant_algo": "NVFP4"}}`, "4"}, {`{` + shape + `}`, `{"quantization": {"kv_cache_quant_algo": "FP8"}}`, "0"},
@@ -236,7 +236,7 @@ func TestFormatsByHand(t *testing.T) {
 	}
 }
 
-// TestShapesOfFiles: keys of a file that change what is read of it, or that refuse it.
+// TestShapesOfFiles: keys that change how a file is read, or refuse it.
 func TestShapesOfFiles(t *testing.T) {
 	const shape = `"hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 4, "vocab_size": 10, "intermediate_size": 100`
 	for _, c := range []struct{ keys, want string }{

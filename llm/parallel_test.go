@@ -9,8 +9,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestParallelByHand: weights, copies of keys and values and splits of DeepSeek V3 on eight GPUs. With requests apart each GPU has the
-// weights of attention whole; with experts parallel, too, dense networks and shared experts.
+// TestParallelByHand: weights, copies of keys and values and shards of DeepSeek V3 on eight GPUs. With data-parallel attention each GPU has
+// all of attention's weights; with expert parallelism each has whole dense networks and shared experts, too.
 func TestParallelByHand(t *testing.T) {
 	m := publishedModel(t, "deepseek-ai/DeepSeek-V3")
 	m.WeightBits, m.ActivationBits, m.AttentionBits, m.KeptAttention, m.KeptNetwork, m.WeightBlock = 16, 16, 0, 0, 0, 0
@@ -19,12 +19,12 @@ func TestParallelByHand(t *testing.T) {
 		attention = 7168*1536 + 1536*128*192 + 7168*576 + 512*128*256 + 128*128*7168
 		dense     = 3 * 3 * 7168 * 18432
 		shared    = 58 * 3 * 7168 * 2048
-		copied    = 61 * (7168*1536 + 7168*576) // that tensor parallelism has on every GPU
+		copied    = 61 * (7168*1536 + 7168*576) // weights that tensor parallelism copies to every GPU
 	)
 	m.TensorParallel = 8
 	for _, c := range []struct {
 		p      Parallel
-		more   int64 // weights beyond those on one GPU
+		more   int64 // weights beyond those of one GPU
 		copies int
 	}{
 		{Parallel{}, 7 * copied, 8},

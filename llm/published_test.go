@@ -12,13 +12,13 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// publishedConfigs has what config.json of models on Hugging Face say about their shape, by the names of the models.
+// publishedConfigs has the keys of shape in config.json of models on Hugging Face, by model.
 //
 //go:embed testdata/configs.json
 var publishedConfigs []byte
 
-// published are the models of publishedConfigs: those that are read, with billions of parameters as published or summed by hand from the
-// shapes of the matrices, with what a token stores in a layer, and with layers that have a window; the others with the key at fault.
+// published lists the models of publishedConfigs. Those that are read have billions of parameters (as published, or summed by hand from the
+// matrices), the elements that a token stores in a layer, and the number of layers with a window. The others have the key at fault.
 var published = map[string]struct {
 	billions   float64
 	tokenLayer units.Bytes
@@ -60,7 +60,8 @@ var published = map[string]struct {
 	"zai-org/GLM-5.2":                               {743.38, 1152, 0, ""}, // 57 of 78 layers have no indexer
 }
 
-// TestPublishedConfigs: each model is read with its parameters and bytes of keys and values, or refused by the key of what Model lacks.
+// TestPublishedConfigs: each model is read with its parameters and bytes of keys and values, or the error names the key of a feature that
+// Model lacks.
 func TestPublishedConfigs(t *testing.T) {
 	var texts map[string]json.RawMessage
 	if err := json.Unmarshal(publishedConfigs, &texts); err != nil || len(texts) != len(published) {
@@ -91,7 +92,7 @@ func TestPublishedConfigs(t *testing.T) {
 	}
 }
 
-// TestHeadsOfSomeLayers: heads that a file describes twice may be alike; where they differ, both keys are named.
+// TestHeadsOfSomeLayers: a file may describe heads twice if both agree; otherwise the error names both keys.
 func TestHeadsOfSomeLayers(t *testing.T) {
 	const llama = `{"model_type": "new", "hidden_size": 4096, "intermediate_size": 12800, "num_hidden_layers": 4, "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 100, "head_dim": 128`
 	for more, want := range map[string]string{

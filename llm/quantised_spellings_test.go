@@ -7,7 +7,7 @@ import (
 
 const smallShape = `"model_type": "llama", "hidden_size": 64, "intermediate_size": 100, "num_hidden_layers": 4, "num_attention_heads": 4, "vocab_size": 10`
 
-// TestSpellings: what one kind of checkpoint calls by several names is read alike.
+// TestSpellings: one kind of checkpoint is read alike under all its spellings.
 func TestSpellings(t *testing.T) {
 	const (
 		fp8     = `"weights": {"num_bits": 8, "type": "float"}, "input_activations": {"num_bits": 8, "type": "float"}`
@@ -41,7 +41,7 @@ func TestSpellings(t *testing.T) {
 	}
 }
 
-// TestFromCheckpoint: a file of ModelOpt, AutoGPTQ or AutoAWQ beside config.json counts where that says nothing.
+// TestFromCheckpoint: a file of ModelOpt, AutoGPTQ or AutoAWQ beside config.json counts if config.json has no quantisation.
 func TestFromCheckpoint(t *testing.T) {
 	eight, four := Widths{WeightBits: 8, ActivationBits: 8}, Widths{WeightBits: 4, WeightBlock: 51}
 	for _, c := range []struct {

@@ -11,8 +11,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestQuantised: checkpoints take the memory that their parameters and bits come to, by hand. Of Llama-3.1-70B layers have 80·8192·(8192·2+1024·2)
-// parameters of attention and 80·3·8192·28672 of the networks, and 2·128256·8192 of embeddings.
+// TestQuantised: memory of checkpoints from their parameters and bits, by hand. Llama-3.1-70B has 80·8192·(8192·2+1024·2) parameters of
+// attention, 80·3·8192·28672 of feed-forward networks and 2·128256·8192 of embeddings.
 func TestQuantised(t *testing.T) {
 	const (
 		llama70  = `"_name_or_path": "meta/Llama-3.1-70B", "model_type": "llama", "hidden_size": 8192, "intermediate_size": 28672, "num_hidden_layers": 80, "num_attention_heads": 64, "num_key_value_heads": 8, "vocab_size": 128256`
@@ -24,7 +24,7 @@ func TestQuantised(t *testing.T) {
 		n405     = 126. * 3 * 16384 * 53248
 		e405     = 2. * 128256 * 16384
 	)
-	// Meta's list for fbgemm: the first and the last layer, attention of the others and the LM head.
+	// Meta's list for fbgemm: the first and the last layer, the others' attention, and the LM head.
 	kept := []string{`"model.layers.0"`, `"model.layers.125"`, `"lm_head"`}
 	for i := 1; i < 125; i++ {
 		kept = append(kept, fmt.Sprintf(`"model.layers.%d.self_attn"`, i))
@@ -63,7 +63,7 @@ func TestQuantised(t *testing.T) {
 	}
 }
 
-// TestQuantisedRefuses: what the keys of a model cannot say ends with the keys to set.
+// TestQuantisedRefuses: if no keys of [model] can express a format, the error ends with the keys to set.
 func TestQuantisedRefuses(t *testing.T) {
 	const shape = `"model_type": "llama", "hidden_size": 64, "intermediate_size": 100, "num_hidden_layers": 4, "num_attention_heads": 4, "vocab_size": 10`
 	for _, quant := range []string{
@@ -80,7 +80,7 @@ func TestQuantisedRefuses(t *testing.T) {
 	}
 }
 
-// TestManyLayers: a file that claims millions of layers or experts is refused at once.
+// TestManyLayers: a file with millions of layers or experts is refused without delay.
 func TestManyLayers(t *testing.T) {
 	for _, c := range []struct{ layers, experts int }{{1000, 99}, {1 << 24, 1 << 24}, {1 << 24, 8}, {40, 1 << 24}}[:deep.Of(1, 4, 4)] { // 4 + 3·99 matrices a layer
 		_, err := FromHuggingFace(fmt.Appendf(nil, `{"model_type": "qwen3_moe", "hidden_size": 64, "intermediate_size": 100, "moe_intermediate_size": 10, "num_hidden_layers": %d, "num_attention_heads": 4,
@@ -98,15 +98,17 @@ func TestManyLayers(t *testing.T) {
 	}
 }
 
-// TestKept: the share of attention and of networks that lists of every form leave in 16 bits, and the words for it. Of attention with
-// four query heads for two KV heads q and o have a third each, k and v a sixth.
+// TestKept: the shares of attention and of networks that lists of every form keep in 16 bits, and the notes about them. With four query
+// heads and two KV heads, q and o are a third of attention each, k and v a sixth.
 func TestKept(t *testing.T) {
 	const (
 		dense   = `"model_type": "llama", "hidden_size": 64, "intermediate_size": 100, "num_hidden_layers": 20, "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 10`
 		mixture = `"model_type": "qwen3_moe", "hidden_size": 64, "intermediate_size": 100, "moe_intermediate_size": 10, "num_hidden_layers": 20, "num_attention_heads": 4, "num_key_value_heads": 2, "num_experts": 8, "num_experts_per_tok": 2, "head_dim": 16, "max_position_embeddings": 100, "vocab_size": 10`
-		// Llama 4: layers 0, 2 and so on are dense. A dense network has three matrices of 64 x 100, a mixture 8 + 1 experts of three of 64 x 10.
+		// Llama 4: layers 0, 2 and so on are dense. A dense network has three matrices of 64 x 100, a mixture has 8 + 1 experts with three
+		// of 64 x 10.
 		llama4 = `"model_type": "llama4_text", "hidden_size": 64, "intermediate_size": 10, "intermediate_size_mlp": 100, "num_hidden_layers": 20, "num_attention_heads": 4, "num_key_value_heads": 2, "num_local_experts": 8, "num_experts_per_tok": 1, "interleave_moe_layer_step": 2, "vocab_size": 10`
-		// Latents: 64 x 24, 16 x 4 x 16, 32 x 64 and 64 x 4 x 16 parameters of attention, 8,704 in all; an indexer has 64 x 2 x 16, 64 x 16 and 64 x 2: 3,200.
+		// Latent attention: 64 x 24, 16 x 4 x 16, 32 x 64 and 64 x 4 x 16 parameters, 8,704 in all. The indexer: 64 x 2 x 16, 64 x 16 and
+		// 64 x 2, 3,200 in all.
 		dsa      = `"model_type": "deepseek_v32", "hidden_size": 64, "intermediate_size": 100, "moe_intermediate_size": 10, "num_hidden_layers": 20, "num_attention_heads": 4, "n_routed_experts": 8, "num_experts_per_tok": 2, "kv_lora_rank": 16, "qk_nope_head_dim": 8, "qk_rope_head_dim": 8, "v_head_dim": 8, "index_topk": 4, "index_n_heads": 2, "index_head_dim": 16, "vocab_size": 10`
 		gemma4   = `"model_type": "gemma4_text", "hidden_size": 64, "intermediate_size": 20, "moe_intermediate_size": 10, "num_hidden_layers": 20, "num_attention_heads": 4, "num_experts": 8, "top_k_experts": 2, "enable_moe_block": true, "head_dim": 16, "vocab_size": 10`
 		opt      = `"model_type": "opt", "hidden_size": 64, "ffn_dim": 100, "num_hidden_layers": 20, "num_attention_heads": 4, "max_position_embeddings": 100, "vocab_size": 10`
@@ -172,7 +174,7 @@ func TestKept(t *testing.T) {
 	}
 }
 
-// TestWeightWidths: what a user reads of the widths of weights.
+// TestWeightWidths: the description of the widths of weights for the user.
 func TestWeightWidths(t *testing.T) {
 	for _, c := range []struct {
 		of      Widths
@@ -192,8 +194,8 @@ func TestWeightWidths(t *testing.T) {
 	}
 }
 
-// TestScalesOfGroups: a group of 128 weights has a scale of 16 bits and, but for AWQ's that say they have none, a zero of as many bits as a
-// weight. Blocks are of weights for each byte of that.
+// TestScalesOfGroups: a group of 128 weights has a scale of 16 bits and a zero point of as many bits as a weight, except in AWQ files
+// without zero points. WeightBlock is the weights for each byte of these.
 func TestScalesOfGroups(t *testing.T) {
 	const shape = `"model_type": "llama", "hidden_size": 64, "intermediate_size": 100, "num_hidden_layers": 4, "num_attention_heads": 4, "vocab_size": 10`
 	for quant, want := range map[string]Widths{
@@ -201,7 +203,7 @@ func TestScalesOfGroups(t *testing.T) {
 		`"quant_method": "awq", "bits": 4, "group_size": 128, "zero_point": true`:   {WeightBits: 4, WeightBlock: 51}, // 20 bits
 		`"quant_method": "awq", "bits": 4, "group_size": 128`:                       {WeightBits: 4, WeightBlock: 51},
 		`"quant_method": "awq", "bits": 4, "group_size": 64`:                        {WeightBits: 4, WeightBlock: 25},
-		`"quant_method": "gptq", "bits": 4, "group_size": 128, "zero_point": false`: {WeightBits: 4, WeightBlock: 51}, // which is no key of its
+		`"quant_method": "gptq", "bits": 4, "group_size": 128, "zero_point": false`: {WeightBits: 4, WeightBlock: 51}, // AutoGPTQ has no such key
 		`"quant_method": "gptq", "bits": 8, "group_size": 128`:                      {WeightBits: 8, WeightBlock: 42}, // 24 bits
 		`"quant_method": "modelopt", "quant_algo": "W4A16_AWQ", "group_size": 128`:  {WeightBits: 4, WeightBlock: 64},
 		`"quant_method": "modelopt", "quant_algo": "NVFP4"`:                         {WeightBits: 4, ActivationBits: 8, WeightBlock: 16}, // 8 bits for 16
@@ -214,8 +216,8 @@ func TestScalesOfGroups(t *testing.T) {
 	}
 }
 
-// TestMatricesByHand: a layer of 6 elements with four query heads and one KV head of 2, and networks of 5: 48, 12, 12 and 48 parameters of
-// attention, 30 for each matrix of a network, of which experts have three times as many.
+// TestMatricesByHand: a layer with hidden size 6, four query heads and one KV head of 2, and networks of width 5: 48, 12, 12 and 48
+// parameters of attention, and 30 for each of a network's matrices, of which each expert has three.
 func TestMatricesByHand(t *testing.T) {
 	parameters := func(m Model, eachExpert bool) (n []int64) {
 		m.Hidden, m.Heads, m.KVHeads, m.HeadDim, m.FFNHidden = 6, 4, 1, 2, 5

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestStoredByHand: what a layer of each kind stores of a token, vector by vector.
+// TestStoredByHand: the vectors that a layer of each kind stores of a token.
 func TestStoredByHand(t *testing.T) {
 	m := grouped(1)
 	want := []Vector{{"key", 4, 8, 16, 0}, {"value", 4, 8, 16, 0}}
@@ -22,7 +22,7 @@ func TestStoredByHand(t *testing.T) {
 	if got := v3.Stored(Global); len(got) != 1 || got[0].Name != "latent" {
 		t.Errorf("without an indexer: %+v", got)
 	}
-	// Units read values beside latents: 512 elements of 16 bits; of fp8_ds_mla one byte each with four scales of 4 bytes.
+	// PIM units also store values beside latents: 512 elements of 16 bits, or for fp8_ds_mla of one byte with four scales of 4 bytes.
 	if m.ValueCopyBytes() != 0 || v3.ValueCopyBytes() != 1024 {
 		t.Errorf("copies of values: %d, %d", m.ValueCopyBytes(), v3.ValueCopyBytes())
 	}
@@ -35,13 +35,13 @@ func TestStoredByHand(t *testing.T) {
 	}
 }
 
-// TestDataParallelByHand: with attention by requests each GPU has all heads, and experts are whole on a GPU.
+// TestDataParallelByHand: with data-parallel attention each GPU has all heads; with expert parallelism each expert is whole on one GPU.
 func TestDataParallelByHand(t *testing.T) {
 	m := grouped(4)
 	if query, kv := m.ShardHeads(); query != 7 || kv != 1 || m.expertShards() != 4 || m.SkewedBytes(280) != 280 || m.KVReplicas() != 1 {
 		t.Errorf("by heads: %d query and %d KV heads, experts over %d", query, kv, m.expertShards())
 	}
-	eight := grouped(8) // 4 query heads on the busiest GPU: 32 in place of 28
+	eight := grouped(8) // 4 query heads on the busiest GPU: 32 instead of 28
 	if eight.SkewedBytes(280) != 320 || eight.KVReplicas() != 2 {
 		t.Errorf("eight GPUs: %d bytes, %d replicas", eight.SkewedBytes(280), eight.KVReplicas())
 	}
@@ -49,8 +49,8 @@ func TestDataParallelByHand(t *testing.T) {
 	if query, kv := m.ShardHeads(); query != 28 || kv != 4 || m.SkewedBytes(280) != 280 || m.KVReplicas() != 1 {
 		t.Errorf("by requests: %d query and %d KV heads, %d bytes, %d replicas", query, kv, m.SkewedBytes(280), m.KVReplicas())
 	}
-	// A token: the stream and its copy on four GPUs, and q, k, v and the output of 8 elements: 28·8 + 4·8 + 4·8 + 28·8; the network has 2·96 on all.
-	// Its intermediate and output are less than attention's.
+	// For one token: the stream and its copy on four GPUs, and q, k, v and the output of 8 elements: 28·8 + 4·8 + 4·8 + 28·8. The network
+	// has 2·96 on all GPUs; its intermediate and output are smaller than attention's.
 	if got, want := int64(m.ActivationBytes(3)), int64(3*2*(2*64*4+max(512, 2*96+64*4))); got != want {
 		t.Errorf("activations %d, want %d", got, want)
 	}
@@ -64,7 +64,7 @@ func TestDataParallelByHand(t *testing.T) {
 	}
 }
 
-// TestChannelScales: keys with scales by element share them over a group of tokens.
+// TestChannelScales: with scales by channel, a group of tokens shares the scales of keys.
 func TestChannelScales(t *testing.T) {
 	m := grouped(1)
 	if m.KeyGroup() != 0 || m.KVScaleBytes() != 0 {
@@ -84,7 +84,7 @@ func TestChannelScales(t *testing.T) {
 	}
 }
 
-// TestWindowNotes: what is said of layers with a window, or with chunks.
+// TestWindowNotes: the notes about layers with a window or chunks.
 func TestWindowNotes(t *testing.T) {
 	m := grouped(1)
 	m.Layers, m.Window, m.LayerPattern = 6, 512, "LLG"
@@ -97,7 +97,7 @@ func TestWindowNotes(t *testing.T) {
 	}
 }
 
-// TestRefusedKeys: a value that no model has is refused by the file's own key, whatever key of [model] it makes.
+// TestRefusedKeys: an impossible value is refused by the file's own key, whatever key of [model] it sets.
 func TestRefusedKeys(t *testing.T) {
 	base := map[string]any{"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 4, "num_hidden_layers": 2, "intermediate_size": 96,
 		"vocab_size": 10, "max_position_embeddings": 512, "head_dim": 16, "torch_dtype": "bfloat16"}

@@ -8,15 +8,15 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// grouped is a model of 28 query heads on 4 KV heads, as Qwen2-7B has them.
+// grouped returns a model with 28 query heads and 4 KV heads, as in Qwen2-7B.
 func grouped(gpus int) Model {
 	return Model{
 		Layers: 2, Hidden: 64, Heads: 28, KVHeads: 4, HeadDim: 8, FFNHidden: 96, Vocab: 10, ElementBits: 16, TensorParallel: gpus,
 	}
 }
 
-// TestShards: GPUs that divide the KV heads have their share; a multiple of them has each KV head on several, whose
-// query heads are dealt to these; what leaves a GPU without a query head, or KV heads cut, is refused.
+// TestShards: GPUs that divide the number of KV heads have equal shares. A multiple of that number stores each KV head on several GPUs,
+// which share its query heads. GPUs without a query head, or cut KV heads, are refused.
 func TestShards(t *testing.T) {
 	for _, c := range []struct {
 		heads, kv, gpus   int
@@ -27,7 +27,7 @@ func TestShards(t *testing.T) {
 		{28, 4, 4, 7, 1, 4, ""},
 		{28, 4, 8, 4, 1, 8, ""},   // 4 and 3 query heads
 		{64, 8, 16, 4, 1, 16, ""}, // 4 and 4
-		{56, 8, 32, 2, 1, 32, ""}, // NxD Inference's own example: 2, 2, 2 and 1 with a padded one
+		{56, 8, 32, 2, 1, 32, ""}, // NxD Inference's own example: 2, 2, 2 and 1 with padding
 		{71, 1, 8, 9, 1, 8, ""},   // seven of 9 and one of 8
 		{28, 4, 28, 1, 1, 28, ""},
 		{28, 4, 32, 0, 0, 0, "a divisor of kv_heads = 4, or a multiple of it up to heads = 28"},
@@ -55,8 +55,8 @@ func TestShards(t *testing.T) {
 	}
 }
 
-// TestPadded: on its GPUs a model whose KV heads are replicated is a model that has as many heads as there are, padded
-// ones among them; its parameters stay its own.
+// TestPadded: replicated KV heads make a model on its GPUs equal to one with that many heads, padding included; its number of parameters
+// stays its own.
 func TestPadded(t *testing.T) {
 	m, padded := grouped(8), grouped(8)
 	padded.Heads, padded.KVHeads = 32, 8

@@ -7,7 +7,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// Bytes of a token and KV head as LServe counts them, of the layers' weights, and of what keeps its width.
+// TestWidths: bytes of a token and KV head as LServe counts them, bits of a layer's weights, and what keeps its width.
 func TestWidths(t *testing.T) {
 	base := Model{Layers: 2, Hidden: 256, Heads: 4, KVHeads: 2, HeadDim: 128, FFNHidden: 512, Vocab: 100, ElementBits: 16, TensorParallel: 1}
 	matrices, embedding := int64(2)*base.LayerParameters(), base.embeddingParameters()
@@ -66,7 +66,7 @@ func TestWidths(t *testing.T) {
 	}
 }
 
-// TestLegalBits: the widths that there are.
+// TestLegalBits: the widths that are accepted.
 func TestLegalBits(t *testing.T) {
 	base := Model{Layers: 2, Hidden: 256, Heads: 4, KVHeads: 2, HeadDim: 128, FFNHidden: 512, Vocab: 100, ElementBits: 16, TensorParallel: 1, Experts: 4, ActiveExperts: 2}
 	for _, bits := range []int{0, 1, 2, 3, 4, 5, 7, 8, 12, 16, 32} {
@@ -87,7 +87,7 @@ func TestLegalBits(t *testing.T) {
 	}
 }
 
-// TestNetworkMeanByHand: a quarter of the networks keeps 16 bits.
+// TestNetworkMeanByHand: a quarter of the networks' weights stays in 16 bits.
 func TestNetworkMeanByHand(t *testing.T) {
 	for kept, want := range map[float64]float64{0: 4.5, 0.25: 0.75*4.5 + 4, 1: 16} {
 		m := Model{ElementBits: 16, Widths: Widths{KeptNetwork: kept}}
