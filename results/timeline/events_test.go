@@ -3,6 +3,9 @@ package timeline
 import (
 	"bytes"
 	"encoding/json"
+	"io"
+	"math"
+	"strings"
 	"testing"
 )
 
@@ -53,3 +56,31 @@ func TestEventsByHand(t *testing.T) {
 		t.Errorf("a span is of another request: %v", events[5])
 	}
 }
+
+// TestFirstErrorIsKept: of two arguments that JSON has not, the first is the error; else that of the file. Each event stands on a line.
+func TestFirstErrorIsKept(t *testing.T) {
+	var text bytes.Buffer
+	w := NewWriter(&text)
+	w.Counters(1, "none", 0, Args{"v": math.NaN()})
+	w.Counters(1, "none", 0, Args{"v": func() {}})
+	if err := w.Close(); err == nil || !strings.Contains(err.Error(), "NaN") {
+		t.Errorf("%v, want that of NaN", err)
+	}
+	text.Reset()
+	w = NewWriter(&text)
+	w.Process(1, "a")
+	w.Process(2, "b")
+	if err := w.Close(); err != nil || strings.Count(text.String(), "\n") != 4 || !strings.HasPrefix(text.String(), "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n{") {
+		t.Errorf("%v\n%s", err, text.String())
+	}
+	w = NewWriter(full{})
+	w.Process(1, "a")
+	if err := w.Close(); err != io.ErrShortWrite {
+		t.Errorf("of a full disk: %v", err)
+	}
+}
+
+// full has no room.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, io.ErrShortWrite }
