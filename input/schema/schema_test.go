@@ -190,6 +190,30 @@ func TestNearestOfASection(t *testing.T) {
 	}
 }
 
+// TestQuantities: two texts are of one type that both have a unit of.
+func TestQuantities(t *testing.T) {
+	for texts, want := range map[[2]string][2]any{
+		{"1ns", "2us"}: {units.Nanosecond, 2 * units.Microsecond}, {"1KiB", "3B"}: {units.KiB, units.Bytes(3)}, {"1GB/s", "2MB/s"}: {units.Bandwidth(1e9), units.Bandwidth(2e6)},
+		{"1ns", "2B"}: {}, {"1", "2"}: {}, {"1ns", "x"}: {}, {"x", "1ns"}: {},
+	} {
+		x, y, ok := Quantities(texts[0], texts[1])
+		if ok != (want[0] != nil) || ok && (x.Interface() != want[0] || y.Interface() != want[1]) {
+			t.Errorf("%q: %v, %v, %v", texts, x, y, ok)
+		}
+	}
+}
+
+// TestCalledByOthers: a name without a section stands for the keys that end with it, in any case, or else for the one that others call so.
+func TestCalledByOthers(t *testing.T) {
+	s := With[struct{ More []any }](Section{"first", reflect.TypeFor[part]()}, Section{"second", reflect.TypeFor[part]()})
+	s.Others = map[string]string{"lines": "first.rows", "seed": "first.tCK"}
+	for name, want := range map[string]string{"lines": "first.rows", "LINES": "first.rows", "Seed": "first.seed second.seed", "tck": "first.tCK second.tCK", "line": ""} {
+		if got := strings.Join(s.Called(name), " "); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+}
+
 // TestFault: a section is a struct whose keys can all be set, each under a name of its own.
 func TestFault(t *testing.T) {
 	type inner struct {
