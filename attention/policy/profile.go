@@ -48,6 +48,9 @@ type ProfileHead struct {
 	// Share is the number of attended tokens at home divided by the number of tokens outside the window on the GPUs; 0 if there are none.
 	Share []float64
 	Rows  []float64 // rows of 512 tokens that contain attended tokens at home, mean over steps
+	// Chosen is the tokens at home that a head chose, in ranges, by step from the prompt on; nil where nobody recorded them, and of heads
+	// that attend at home to all that is there.
+	Chosen [][][2]int
 }
 
 // Bucket returns the bucket of a context; shorter contexts are in the first one, longer ones in the last.
@@ -90,7 +93,7 @@ func (p *Profile) check(model string, shape Shape, s *Spec) error {
 			return bad("policy."+k.Name, got, want)
 		}
 	}
-	return nil
+	return p.checkChosen(s, shape, bad)
 }
 
 func newProfileModel(name string, s Shape) *ProfileModel {
@@ -132,6 +135,13 @@ func (p *Profile) Write(w io.Writer) error {
 	fmt.Fprintf(&b, "\n[measured]\nprompt = %d\nlast = %d\ncontexts = %s\n", m.Prompt, m.Last, list(m.Contexts, strconv.Itoa))
 	for i, h := range p.Heads {
 		fmt.Fprintf(&b, "\n[[head]]\nlayer = %d\nkv_head = %d\nshare = %s\nrows = %s\n", i/p.Model.KVHeads, i%p.Model.KVHeads, list(h.Share, number), list(h.Rows, number))
+		if h.Chosen != nil {
+			b.WriteString("chosen = [ # tokens, a text for each step\n")
+			for _, ranges := range h.Chosen {
+				fmt.Fprintf(&b, "  %q,\n", rangesText(ranges))
+			}
+			b.WriteString("]\n")
+		}
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -166,7 +176,17 @@ type Recorder struct {
 	width, from int // of buckets: contexts from from + i·width on
 	heads       [][]bucketCounts
 	ranges      [][2]int
+	chosen      []chosenSteps // by head; nil: choices themselves are not kept
 }
+
+// chosenSteps is the ranges of each step of a head. chose says that some token at home was not among them.
+type chosenSteps struct {
+	steps [][][2]int
+	chose bool
+}
+
+// KeepChoices has the profile say which tokens each step chose.
+func (r *Recorder) KeepChoices() { r.chosen = make([]chosenSteps, len(r.heads)) }
 
 type bucketCounts struct{ attended, home, rows, steps int64 } // a head's sums in a bucket
 
@@ -196,7 +216,15 @@ func (r *Recorder) Step(layer, kvHead, context int, s *Selection) {
 	}
 	b := &(*h)[len(m.Contexts)-1]
 	attended, rows := r.count(s, Home)
+	var c *chosenSteps
+	if r.chosen != nil {
+		c = &r.chosen[layer*r.profile.Model.KVHeads+kvHead]
+		c.steps = append(c.steps, merged(r.ranges))
+	}
 	held, _ := r.count(s, GPU)
+	if c != nil && attended < context-held {
+		c.chose = true
+	}
 	b.attended += int64(attended)
 	b.home += int64(context - held)
 	b.rows += int64(rows)
@@ -238,6 +266,9 @@ func (r *Recorder) Profile() *Profile {
 			}
 			p.Heads[i].Share = append(p.Heads[i].Share, share)
 			p.Heads[i].Rows = append(p.Heads[i].Rows, float64(b.rows)/float64(b.steps))
+		}
+		if r.chosen != nil && r.chosen[i].chose {
+			p.Heads[i].Chosen = r.chosen[i].steps
 		}
 	}
 	return &p

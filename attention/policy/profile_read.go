@@ -23,6 +23,7 @@ type profileFile struct {
 		KVHead int       `toml:"kv_head"`
 		Share  []float64 `toml:"share"`
 		Rows   []float64 `toml:"rows"`
+		Chosen []string  `toml:"chosen"`
 	} `toml:"head"`
 }
 
@@ -62,7 +63,10 @@ func (l *List) ParseProfile(file, text string) (*Profile, error) {
 		c.That(h.KVHead == i%p.Model.KVHeads, at+"kv_head", h.KVHead, "%d: heads come layer by layer", i%p.Model.KVHeads)
 		buckets(&c, at+"share", h.Share, len(p.Measured.Contexts), 1)
 		buckets(&c, at+"rows", h.Rows, len(p.Measured.Contexts), MaxTokens)
-		p.Heads = append(p.Heads, ProfileHead{h.Share, h.Rows})
+		p.Heads = append(p.Heads, ProfileHead{Share: h.Share, Rows: h.Rows})
+		if h.Chosen != nil {
+			p.Heads[i].Chosen = parseChosen(&c, at+"chosen", h.Chosen, p.Measured.Prompt+1, p.Measured.Last)
+		}
 	}
 	if c.OK() {
 		return p, nil

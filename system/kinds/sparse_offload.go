@@ -30,7 +30,7 @@ var sparseOffloadSystem = System{
 	Host:     true,
 	Home:     policy.Fetched,
 	Section:  "sparse_offload", Zero: SparseOffload{}, KV: flow.Place{Name: "in the host's memory", OnHost: true}, drafts: true, receives: true,
-	more: checkSparseOffload, Remark: assumedHits, Memory: hostCopies, Assemble: assembleSparseOffload,
+	more: checkSparseOffload, Remark: hits, Memory: hostCopies, Assemble: assembleSparseOffload,
 	Planning: Planning{Prefill: "sparse_offload.policy", Resources: []Resource{dimmMemory, link}},
 	Defaults: `
 [sparse_offload]
@@ -84,11 +84,33 @@ func (s SparseOffload) Check(c *input.Check) {
 	input.Within(c, "shared_rate", s.SharedRate, 0.01, 1)
 }
 
-// assumedHits says what decides the fetches of requests that the buffer does not hold.
-func assumedHits(cfg *configs.Config) string {
+// hits says what decides the fetches of requests that the buffer does not hold.
+func hits(cfg *configs.Config) string {
 	s := configs.Section[SparseOffload](cfg)
+	if c := cfg.Policy.Choices(); c != nil {
+		return fmt.Sprintf("policy.profile = %q decides what is fetched of contexts beyond %d tokens, in place of sparse_offload.hit_rate: its recorded steps after the first find %.3g of 100 chosen rows in the buffer",
+			cfg.Policy.Profile, s.BufferRows, 100*recordedHits(c, pageOf(cfg), s.BufferRows))
+	}
 	return fmt.Sprintf("sparse_offload.hit_rate = %v is an assumption, in a band of 0.7 to 0.98: no model's has been published; %d of 100 chosen rows are fetched in each step and layer of contexts beyond %d tokens",
 		s.HitRate, int(math.Round(100*(1-s.HitRate))), s.BufferRows)
+}
+
+// pageOf returns the tokens that are chosen, and fetched, together.
+func pageOf(cfg *configs.Config) int {
+	if p := cfg.Policy.Pages(); p != nil {
+		return p.Page
+	}
+	return 1
+}
+
+// recordedHits returns the share of chosen pages that a buffer of so many tokens has in the recorded steps after the first.
+func recordedHits(c *policy.Choices, page, rows int) float64 {
+	missed, chosen := 0.0, 0.0
+	misses, groups := c.Misses(page, rows/page), c.Groups(page)
+	for i := 1; i < len(groups); i++ {
+		missed, chosen = missed+misses[i], chosen+groups[i]
+	}
+	return 1 - missed/max(chosen, 1)
 }
 
 // farContext is one beyond any budget, with pages that are not full.
@@ -203,6 +225,8 @@ type sparseOffload struct {
 	Moved   units.Bytes        // that the link of one GPU has carried up
 	Rows    int64              // that one GPU has fetched
 	scale   float64            // of the GPU's times: measured over computed; 1
+	record  *policy.Choices    // nil: the hit rate decides
+	missed  []float64          // pages of a head that the buffer does not have, by recorded step
 	misses  int                // of each request and layer in place of the hit rate; negative: none is told
 }
 
@@ -240,6 +264,10 @@ func newSparseOffload(h *flow.Hardware, how flow.Running) *sparseOffload {
 	}
 	_, e.heads = e.Model.ShardHeads()
 	e.chosen, _ = chooses(e.Attends.Policy)
+	if e.record = cfg.Policy.Choices(); e.record != nil {
+		page := pageOf(cfg)
+		e.missed = e.record.Misses(page, e.spec.BufferRows/page)
+	}
 	for s := range e.fetch {
 		e.fetch[s], e.decodes[s] = make([]fetching, len(e.Attends.Runs)), make([]gpus.Decoding, len(e.Attends.Runs))
 	}
@@ -355,6 +383,8 @@ func (e *sparseOffload) fetches(f *fetching, x *policy.Step) {
 				continue
 			case e.misses >= 0:
 				tokens += float64(min(n, e.misses))
+			case e.record != nil:
+				tokens += e.missing(e.Attends.Requests[r], n, c.Page)
 			default:
 				tokens += float64(float64(n) * (1 - e.spec.HitRate))
 			}
@@ -374,6 +404,16 @@ func (e *sparseOffload) fetches(f *fetching, x *policy.Step) {
 	f.Count, f.Region = int64(math.Ceil(missed-1e-6))*int64(e.vectors), region
 	f.reads = e.gather.Reads(&f.Rows, e.link, e.spec.Translation)
 	f.took = e.gather.LookUp + e.gather.Time(&f.Rows, e.link, e.spec.Translation)
+}
+
+// missing returns how many of a request's chosen tokens the recording says that the buffer does not have. It has none of them in the first step
+// of the request; the recording's own first step, whose buffer is empty, stands for no other.
+func (e *sparseOffload) missing(r policy.Request, chosen, page int) float64 {
+	if r.Context == r.Prompt+1 {
+		return float64(chosen)
+	}
+	step := min(max(e.record.Step(r.Context), 1), len(e.missed)-1)
+	return min(float64(chosen), float64(e.missed[step]*float64(page)))
 }
 
 // leaving returns the bytes of one copy that go to the host in all layers: keys and values of new tokens in layers that choose.

@@ -57,7 +57,13 @@ func (d *Devices) list(c *policy.Class, request, context int) (tokens, rows, las
 		return quadTokens(l.pages, newest, row)
 	}
 	tokens, rows = (l.pages-1)*page+newest, l.rows
-	if c.Rows != nil && row == 512 {
+	switch {
+	case d.recorded != nil:
+		if c.PerQueryHead {
+			tokens = (min(max(d.recordedGroups(context, page), key.chosen), pages)-1)*page + newest
+		}
+		rows = d.recordedGroups(context, row)
+	case c.Rows != nil && row == 512:
 		if c.PerQueryHead { // whole pages of what was measured, the newest among them
 			tokens = max(c.Read[request]-newest+page-1, 0)/page*page + newest
 		}
@@ -78,11 +84,25 @@ func (d *Devices) singles(chosen, context int) (tokens, rows, last int) {
 		d.lists[key] = l
 	}
 	chunks := (context + chunk - 1) / chunk
+	if d.recorded != nil {
+		l = pageList{pages: min(max(d.recordedGroups(context, chunk), (chosen+chunk-1)/chunk), chunks), rows: d.recordedGroups(context, row)}
+	}
 	if tokens = context - (chunks-l.pages)*chunk; tokens == context {
 		return tokens, (tokens + row - 1) / row, (tokens-1)%row + 1
 	}
 	newest := context - (chunks-1)*chunk
 	return tokens, min(max(l.rows, (tokens+row-1)/row), (context+row-1)/row), newest
+}
+
+// recordedGroups returns in how many groups of size successive tokens the recorded choice of a step of that context lies, a mean over heads that is
+// rounded up.
+func (d *Devices) recordedGroups(context, size int) int {
+	groups, known := d.groups[size]
+	if !known {
+		groups = d.recorded.Groups(size)
+		d.groups[size] = groups
+	}
+	return ceil(groups[d.recorded.Step(context)])
 }
 
 // quadTokens is list for pages in quads. All quads but the last ones have equally many pages, and a row has a page of each.

@@ -105,6 +105,45 @@ func TestChoiceClocks(t *testing.T) {
 	}
 }
 
+// TestRecordedLists: lists that were recorded lie in the rows and chunks that they had, means over heads that are rounded up; whole chunks are read of
+// single tokens, and pages that any query head chose where each chooses for itself.
+func TestRecordedLists(t *testing.T) {
+	d := devicesOf(benchOf(t, "run.model=llama-3-8b", "policy.name=lserve"))
+	const context = 16*512 - 30 // the newest page has 34 tokens
+	chunk := d.Table.ChunkTokens()
+	p := policy.Profile{Measured: policy.ProfileMeasured{Prompt: context - 2}, Heads: []policy.ProfileHead{
+		{Chosen: [][][2]int{{{0, 5}}, {{0, 960}, {1024, 1088}, {5000, 5001}, {context - 34, context}}}}, // 18 pages of 64 in rows 0, 1, 2, 9 and 15
+		{}, // attends to everything
+		{Chosen: [][][2]int{{{0, 5}}, {{0, 960}, {context - 34, context}}}}, // 16 pages in rows 0, 1 and 15
+	}}
+	d.recorded = p.Choices()
+	for name, c := range map[string]struct {
+		class              policy.Class
+		context            int
+		tokens, rows, last int
+	}{
+		"pages":      {policy.Class{Tokens: []int{15*64 + 34}, Paged: policy.Paged{Page: 64}}, context, 15*64 + 34, 4, 34},
+		"profile":    {policy.Class{Tokens: []int{15*64 + 34}, Paged: policy.Paged{Page: 64}, OnDIMMs: policy.OnDIMMs{Rows: []int{7}, Read: []int{0}}}, context, 15*64 + 34, 4, 34},
+		"four heads": {policy.Class{Tokens: []int{15*64 + 34}, Paged: policy.Paged{Page: 64, PerQueryHead: true}}, context, 16*64 + 34, 4, 34},
+		"at least":   {policy.Class{Tokens: []int{30*64 + 34}, Paged: policy.Paged{Page: 64, PerQueryHead: true}}, context, 30*64 + 34, 4, 34},
+		"earlier":    {policy.Class{Tokens: []int{15*64 + 33}, Paged: policy.Paged{Page: 64}}, context - 1, 15*64 + 33, 2, 33}, // one row is too few for as many
+		"everything": {policy.Class{Tokens: []int{context}, Paged: policy.Paged{Page: 64}}, context, context, 16, 482},
+		// Chunks of 0 to 960, 1024 to 1088, that of token 5,000, and three of the last 34 tokens, half of the 64 and the one of the first head alone.
+		"single": {policy.Class{Tokens: []int{700}, Paged: policy.Paged{Page: 1, Chosen: 700}}, context, (960+32)/chunk*chunk + 16 + 2*chunk + (context-1)%chunk + 1, 4, (context-1)%chunk + 1},
+	} {
+		if tokens, rows, last := d.list(&c.class, 0, c.context); tokens != c.tokens || rows != c.rows || last != c.last {
+			t.Errorf("%s: %d tokens in %d rows, %d in the last, want %d, %d, %d", name, tokens, rows, last, c.tokens, c.rows, c.last)
+		}
+	}
+	if chunk != 16 {
+		t.Errorf("chunks of %d tokens", chunk)
+	}
+	n := benchOf(t, "run.model=llama-3-8b", "policy.name=lserve")
+	if devicesOf(n).recorded != nil {
+		t.Error("choices without a profile")
+	}
+}
+
 // TestRowsReadOfLists: a list of pages reads its tokens in the rows that pages at random touch, or that a profile
 // says, where these hold as many and the context has as many; query heads that choose for themselves read what any
 // of them chose.

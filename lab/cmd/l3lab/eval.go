@@ -21,6 +21,7 @@ type evalFlags struct {
 	profile       string
 	prompt, steps int
 	reference     bool
+	choices       bool
 }
 
 func (a *app) newEvalCommand() *cobra.Command {
@@ -34,11 +35,13 @@ The first bytes of the text are prefilled and the following ones are decoded. Th
 its negative log-likelihood is that byte's. --reference computes attention without DIMMs. With --policy, decode steps
 attend to what that policy chooses ('l3sim config policies'); policies that DIMMs cannot hold run without them. Every
 choice is compared with attention to everything, and --profile writes what a run's costs need to know about it
-(policy.profile). lab/docs/sparse.md compares precisions.`,
+(policy.profile). With --choices it lists the tokens that each head chose in each step: 'l3sim run' with that profile takes from
+them which rows sparse-offload fetches and which rows units in DIMMs read. lab/docs/sparse.md compares precisions.`,
 		Example: `  l3lab eval --steps 1000 --precision fp32
   l3lab eval --text main.go --prompt 100 --nll nll.csv --json
   l3lab eval --prompt 1024 --steps 1000 --kv-bits 4 --set 'model.kv_scales="channel"'
-  l3lab eval --prompt 2048 --policy hgca --set policy.hgca.window=512 --profile hgca.toml`,
+  l3lab eval --prompt 2048 --policy hgca --set policy.hgca.window=512 --profile hgca.toml
+  l3lab eval --prompt 2048 --steps 200 --policy quest --set policy.quest.budget=512 --profile quest.toml --choices`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.eval(cmd, &f) },
 	}
 	flags := cmd.Flags()
@@ -48,6 +51,7 @@ choice is compared with attention to everything, and --profile writes what a run
 	flags.BoolVar(&f.reference, "reference", false, "attention without DIMMs: in float32, with a policy in float64")
 	flags.StringVar(&f.nll, "nll", "", "write position,nll_nats of each step to this CSV `file`")
 	flags.StringVar(&f.profile, "profile", "", "write how much the policy attends to, by layer, head and context, to this TOML `file`, for policy.profile")
+	flags.BoolVar(&f.choices, "choices", false, "write the chosen tokens of each head and step to the file of --profile, too")
 	flags.BoolVar(&a.JSON, "json", false, cli.JSONUsage)
 	f.register(cmd, cli.Key("policy", "policy.name", "", "attention to what a policy chooses (see 'l3sim config policies')"),
 		cli.Key("kv-format", "model.kv_format", "", "`format` of keys and values in the DIMMs: fp16, fp8, int8 or int4"),
@@ -166,6 +170,9 @@ func (f *evalFlags) check(cmd *cobra.Command, m *lm.Model) ([]byte, error) {
 	if f.profile != "" && f.cfg.Policy.Dense() {
 		return nil, &input.Error{Key: "--profile", Value: f.profile, Expected: "a --policy other than dense, which attends to everything"}
 	}
+	if f.choices && f.profile == "" {
+		return nil, &input.Error{Key: "--choices", Value: "true", Expected: "--profile FILE beside it, which has them"}
+	}
 	return text, cmp.Or(cli.WritableFile("--profile", f.profile), cli.WritableFile("--nll", f.nll))
 }
 
@@ -174,6 +181,9 @@ func (f *evalFlags) check(cmd *cobra.Command, m *lm.Model) ([]byte, error) {
 func (a *app) evalPolicy(cmd *cobra.Command, f *evalFlags, m *lm.Model, node *lm.Node, text []byte, observe func(position int)) (*lm.Evaluation, error) {
 	attends := &lm.Attends{Policy: &f.cfg.Policy, Widths: f.cfg.Model.Widths}
 	recorder := policy.NewRecorder(f.modelName(), m.Attention(), &f.cfg.Policy, f.prompt)
+	if f.choices {
+		recorder.KeepChoices()
+	}
 	if f.profile != "" {
 		attends.Watch = func(layer, head, context int, s policy.Selection) { recorder.Step(layer, head, context, &s) }
 	}

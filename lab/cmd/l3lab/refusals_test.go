@@ -106,6 +106,7 @@ func TestRefusals(t *testing.T) {
 		"eval --plant lanes":                             `--plant = "lanes": expected one of bank, lane, quad, rankset; did you mean "lane"?`,
 		"eval --text ''":                                 `--text = "": expected a name`,
 		"eval --nll ''":                                  `--nll = "": expected a name`,
+		"eval --choices":                                 `--choices = true: expected --profile FILE beside it, which has them`,
 		"eval --profile ''":                              `--profile = "": expected a name`,
 		"eval --text empty":                              "empty: --text: expected a file with at least one byte",
 		"eval --text two":                                "--text = 2 bytes: expected at least 3 bytes",
