@@ -52,6 +52,12 @@ func TestJudgeFollowsTheGPU(t *testing.T) {
 	if _, err := Judge("f.csv", rows[1:], configs.Options{}); err == nil || !strings.Contains(err.Error(), `mode = inline: expected a row of mode none with batch 8, context 32768 and 4 layers`) {
 		t.Error(err)
 	}
+	for _, mode := range []string{Two8, Two132} {
+		rows[1].Mode = mode
+		if _, err := Judge("f.csv", rows, configs.Options{}); err == nil || !strings.Contains(err.Error(), "mode = "+mode+": expected a row of mode two_none with batch 8") {
+			t.Errorf("%s: %v", mode, err)
+		}
+	}
 }
 
 // TestReadRefuses: files that are not as they should be are errors with the line and the column.

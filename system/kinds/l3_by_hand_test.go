@@ -250,26 +250,29 @@ func TestBesideRanksByHand(t *testing.T) {
 
 // TestQueriesAtTheHostByHand: eight queries of each of three requests send 24 vectors to CPUs that attend for one request after the other.
 func TestQueriesAtTheHostByHand(t *testing.T) {
-	cfg, err := Loader().Load(configs.Options{Sets: []string{"run.system=gpu+cpu", "run.model=llama-3-8b", "model.tensor_parallel=2"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	h := NewHostAttention(cfg)
-	h.Attends.Copies = 3
-	for _, c := range [][3]int{{3, 8, 900}, {3, 1, 900}, {1, 2, 50}} {
-		requests, queries, tokens := c[0], c[1], c[2]
-		down, up := h.Attends.Vectors(requests * queries)
-		took := h.Attend(int64(requests * tokens))
-		if queries > 1 {
-			took = units.Duration(requests) * h.AttendNew(queries, tokens)
+	// Reads bound a step, or, on slow CPUs, operations, which two queries take twice.
+	for _, compute := range []string{"1.0", "0.01"} {
+		cfg, err := Loader().Load(configs.Options{Sets: []string{"run.system=gpu+cpu", "run.model=llama-3-8b", "model.tensor_parallel=2", "cpu_offload.compute_efficiency=" + compute}})
+		if err != nil {
+			t.Fatal(err)
 		}
-		want := h.Around + flow.TransferTime(h.Link, down) + h.Overhead + took + flow.TransferTime(h.Link, up)
-		if got := h.OnCPUs(requests, queries, tokens); got != want {
-			t.Errorf("%v: %v, by hand %v", c, got, want)
-		}
-		_, transfer := h.Loaded(requests, queries, tokens)
-		if want := h.Latency + flow.TransferTime(h.Link, h.Attends.Copies*units.Bytes(requests*tokens)*4096); transfer != want {
-			t.Errorf("%v: loaded in %v, by hand %v", c, transfer, want)
+		h := NewHostAttention(cfg)
+		h.Attends.Copies = 3
+		for _, c := range [][3]int{{3, 8, 900}, {3, 1, 900}, {1, 2, 50}} {
+			requests, queries, tokens := c[0], c[1], c[2]
+			down, up := h.Attends.Vectors(requests * queries)
+			took := h.Attend(int64(requests * tokens))
+			if queries > 1 {
+				took = units.Duration(requests) * h.AttendNew(queries, tokens)
+			}
+			want := h.Around + flow.TransferTime(h.Link, down) + h.Overhead + took + flow.TransferTime(h.Link, up)
+			if got := h.OnCPUs(requests, queries, tokens); got != want {
+				t.Errorf("%v: %v, by hand %v", c, got, want)
+			}
+			_, transfer := h.Loaded(requests, queries, tokens)
+			if want := h.Latency + flow.TransferTime(h.Link, h.Attends.Copies*units.Bytes(requests*tokens)*4096); transfer != want {
+				t.Errorf("%v: loaded in %v, by hand %v", c, transfer, want)
+			}
 		}
 	}
 }

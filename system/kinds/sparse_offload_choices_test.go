@@ -88,6 +88,20 @@ func TestRecordedChoicesByHand(t *testing.T) {
 	if got := recordedHits(cfg.Policy.Choices(), 1, 4096); math.Abs(got-(1-80./3000)) > 1e-12 {
 		t.Errorf("a hit rate of %v", got)
 	}
+	// Pages of 16 tokens: a buffer of 32 tokens has two of them, and not those of two steps before; one of 64 has both.
+	p := policy.Profile{Measured: policy.ProfileMeasured{Prompt: 99}, Heads: []policy.ProfileHead{{Chosen: [][][2]int{{{0, 32}}, {{32, 64}}, {{0, 32}}}}}}
+	for rows, want := range map[int]float64{32: 0, 64: 0.5} {
+		if got := recordedHits(p.Choices(), 16, rows); got != want {
+			t.Errorf("a buffer of %d tokens: a hit rate of %v, by hand %v", rows, got, want)
+		}
+	}
+	// Without a recording the remark has the assumption and what it means.
+	if cfg, err = Loader().Load(configs.Options{Sets: append(sets, "sparse_offload.hit_rate=0.8", "sparse_offload.buffer_rows=5000")}); err != nil {
+		t.Fatal(err)
+	}
+	if got := hits(cfg); !strings.Contains(got, "hit_rate = 0.8 is an assumption") || !strings.Contains(got, "; 20 of 100 chosen rows are fetched in each step and layer of contexts beyond 5000 tokens") {
+		t.Error(got)
+	}
 }
 
 // TestRecordedChoiceOfOne: a recording in which each step chooses the same has a hit rate of 1 after the first, and takes as long as that.
