@@ -2,6 +2,7 @@ package hostkv
 
 import (
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -87,6 +88,10 @@ func TestFilesOfAMachine(t *testing.T) {
 			t.Errorf("no %s: %v", name, err)
 		}
 	}
+	good["fetch.csv"] = strings.Replace(good["fetch.csv"], "uniform", "near", 1)
+	if _, err := read(good); err == nil || !strings.HasSuffix(err.Error(), "fetch.csv:2: locality = near: expected uniform or local") {
+		t.Errorf("another locality: %v", err)
+	}
 }
 
 // TestLimitsOfNumbers: both ends of what a column may hold.
@@ -104,5 +109,52 @@ func TestLimitsOfNumbers(t *testing.T) {
 		if n := r.whole("b", 3); (r.err == nil) != (want == "") || r.err != nil && !strings.HasSuffix(r.err.Error(), "b = "+text+": expected "+want) || want == "" && n == 7 {
 			t.Errorf("%s: %v, %v", text, n, r.err)
 		}
+	}
+}
+
+// TestErrorsOfRatiosByHand: 10% too long, 30% too short, 50% too long and exact.
+func TestErrorsOfRatiosByHand(t *testing.T) {
+	got := errorsOf([]float64{1.1, 0.7, 1.5, 1})
+	near := func(a, b float64) bool { return math.Abs(a-b) < 1e-12 }
+	if got.Rows != 4 || !near(got.Bias, 0.075) || got.Median < 0.1-1e-12 || got.Median > 0.3 || got.P90 < 0.3 || got.P90 > 0.5+1e-12 {
+		t.Errorf("%+v", got)
+	}
+	if got := errorsOf([]float64{0.5}); !near(got.Bias, -0.5) || !near(got.Median, 0.5) || !near(got.P90, 0.5) {
+		t.Errorf("%+v", got)
+	}
+	if got := errorsOf(nil); got != (Errors{}) {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestParametersOfFetches: each parameter is set in the number of its own that it is read from, and in no other.
+func TestParametersOfFetches(t *testing.T) {
+	start := pcie.MeasuredGather()
+	changed := map[pcie.Gather]bool{}
+	for i, p := range aloneParameters {
+		g := start
+		p.set(&g, 2*p.get(&start))
+		if got, want := p.get(&g), 2*p.get(&start); math.Abs(got/want-1) > 0.01 {
+			t.Errorf("parameter %d: %v, want %v", i, got, want)
+		}
+		for k, other := range aloneParameters {
+			if k != i && other.get(&g) != other.get(&start) {
+				t.Errorf("parameter %d changes parameter %d", i, k)
+			}
+		}
+		changed[g] = true
+	}
+	if len(changed) != 7 || changed[start] {
+		t.Errorf("%d numbers", len(changed))
+	}
+}
+
+// TestLossByHand: exact, exact as nothing below 5 us counts, half as long, and three times 5 us.
+func TestLossByHand(t *testing.T) {
+	of := func(us float64) func(*pcie.Gather) float64 { return func(*pcie.Gather) float64 { return us } }
+	samples := []sample{{measured: 10, of: of(10)}, {measured: 3, of: of(4), least: 5}, {measured: 20, of: of(10)}, {measured: 2, of: of(15), least: 5}}
+	g := pcie.MeasuredGather()
+	if got, want := loss(&g, samples), (math.Log(2)+math.Log(3))/4; math.Abs(got-want) > 1e-12 {
+		t.Errorf("%v, want %v", got, want)
 	}
 }

@@ -41,6 +41,9 @@ func TestPlantedConstants(t *testing.T) {
 	if k := c.Constants[0]; k.Key != "gpu.host.exposed" || k.Before != 0 || math.Abs(k.After-900) > 10 {
 		t.Errorf("%+v, planted 900 us", k)
 	}
+	if len(c.Constants) != 3 || c.Runs < 100 { // some 20 runs for each of them, twice
+		t.Errorf("%d runs for %+v", c.Runs, c.Constants)
+	}
 	l := c.Logs[0]
 	if l.Fitted != 30 || l.Held != 30 || len(l.Percentiles) != 9 {
 		t.Errorf("%+v", l)

@@ -83,3 +83,36 @@ func TestColumnsOfScales(t *testing.T) {
 		}
 	}
 }
+
+// TestContextIsReadOnceEach: of every query head all bursts of all accumulators are read once, slot by slot. Values that are parts of keys have 8 accumulators a bank, others one.
+func TestContextIsReadOnceEach(t *testing.T) {
+	inKey := latentHead
+	inKey.ValueInKey, inKey.Queries = true, 3
+	apart := fp16Head
+	apart.Queries = 3
+	for _, shape := range []pim.HeadShape{inKey, apart} {
+		p, err := NewProgram(pim.Default(), parts.DDR4(t), shape, []Head{{Context: 20}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := map[bool]int{true: 8 * 512 / 256, false: 1}[shape.ValueInKey]; p.readOuts != want {
+			t.Errorf("%d accumulators, want %d", p.readOuts, want)
+		}
+		var got, want [][3]int
+		for _, in := range instructions(t, pim.Default(), shape, Head{Context: 20}) {
+			if in.Op == OpReadContext {
+				got = append(got, [3]int{int(in.Query), int(in.Slot), int(in.Burst)})
+			}
+		}
+		for q := range 3 {
+			for slot := range p.readOuts {
+				for burst := range p.ContextBursts {
+					want = append(want, [3]int{q, slot, burst})
+				}
+			}
+		}
+		if !slices.Equal(got, want) || p.ContextBursts < 2 {
+			t.Errorf("read %v, want %v", got, want)
+		}
+	}
+}
