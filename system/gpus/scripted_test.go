@@ -398,3 +398,21 @@ func TestIdleByHand(t *testing.T) {
 		}
 	}
 }
+
+// TestKindsOfRuns: of three runs, the second like the first, the second kind is the third run.
+func TestKindsOfRuns(t *testing.T) {
+	d := script(t, &scripted{})
+	d.Attends.SetRuns([]int{10, 10, 12}, []int{0, 0, 2})
+	d.Decoding, d.farther = make([]Decoding, 3), make([][]farther, 3)
+	for run := range d.Decoding {
+		d.Decoding[run].Beside = gpu.Work{Seconds: float64(3 + run)}
+	}
+	for kind, want := range []float64{3, 5} {
+		if d.attend(&scheduler.SubBatch{Decode: make([]scheduler.Decoding, 1)}, kind); d.attended[kind].decoding.Seconds != want {
+			t.Errorf("kind %d takes %v s, by hand %v", kind, d.attended[kind].decoding.Seconds, want)
+		}
+	}
+	if a := d.Attends; !reflect.DeepEqual(a.Runs, []int{10, 10, 12}) || !reflect.DeepEqual(a.Alike, []int{0, 0, 2}) || !reflect.DeepEqual(a.Kinds, []int{0, 2}) || a.LayersLike(0) != 20 || a.LayersLike(2) != 12 {
+		t.Errorf("%v layers, %v alike, kinds %v", a.Runs, a.Alike, a.Kinds)
+	}
+}
