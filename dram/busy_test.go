@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestOccupancyByHand: what commands keep busy, by the spec's times. A step is a clock in DDR4 and DDR5.
+// TestOccupancyByHand: the time for which commands keep ranks and banks busy, from the spec's timings. A step is one clock in DDR4 and
+// DDR5.
 func TestOccupancyByHand(t *testing.T) {
 	type busy struct {
 		part     Part
@@ -42,23 +43,24 @@ func TestOccupancyByHand(t *testing.T) {
 			t.Errorf("\ngot  %v\nwant %v", got, want)
 		}
 	}
-	// A row of bank 2 of group 1 of rank 1, 32 + 6 of all banks, is open from its ACT to its PRE; one of bank 3 until the end.
+	// Bank 2 of group 1 of rank 1 is bank 32 + 6 of all. It has a row open from its ACT to its PRE, bank 3 until the end.
 	s, got := run("ddr4-3200-8gb-x8", 2, at(100, ACT, 1, 1, 2), at(130, ACT, 1, 1, 3), at(200, RD, 1, 1, 2), at(250, WR, 1, 1, 2), at(400, PRE, 1, 1, 2), at(500, PRE, 1, 1, 2))
 	read, write, burst := int64(200+s.CL), int64(250+s.CWL), int64(s.BurstLength/2)
 	if s.Banks() != 16 {
 		t.Fatal(s.Banks())
 	}
 	equal(got, busy{OnDataBus, 1, read, read + burst, RD}, busy{OnDataBus, 1, write, write + burst, WR}, busy{OnBank, 16 + 6, 100, 400, ACT}, busy{OnBank, 16 + 7, 130, 9000, ACT})
-	// An access with auto-precharge closes its row tRTP later, or tWR after its data.
+	// An access with auto-precharge closes its row tRTP after a read, or tWR after a write's data.
 	s, got = run("ddr4-3200-8gb-x8", 1, at(0, ACT, 0, 0, 0), at(100, RDA, 0, 0, 0), at(1000, ACT, 0, 0, 1), at(1100, WRA, 0, 0, 1))
 	read, write = int64(100+s.CL), int64(1100+s.CWL)
 	equal(got, busy{OnDataBus, 0, read, read + burst, RDA}, busy{OnBank, 0, 0, 100 + int64(s.TRTP), ACT},
 		busy{OnDataBus, 0, write, write + burst, WRA}, busy{OnBank, 1, 1000, write + burst + int64(s.TWR), ACT})
-	// PREA closes all rows of a rank, and REF takes that rank for tRFC, no other.
+	// PREA closes all rows of a rank; REF occupies that rank alone, for tRFC.
 	s, got = run("ddr4-3200-8gb-x8", 2, at(0, ACT, 0, 0, 0), at(10, ACT, 0, 3, 3), at(20, ACT, 1, 0, 0), at(200, PREA, 0, -1, -1), at(300, REF, 0, -1, -1), at(2000, REF, 1, -1, -1))
 	equal(got, busy{OnBank, 0, 0, 200, ACT}, busy{OnBank, 15, 10, 200, ACT}, busy{OnRank, 0, 300, 300 + int64(s.TRFC), REF}, busy{OnRank, 1, 2000, 2000 + int64(s.TRFC), REF},
 		busy{OnBank, 16, 20, 9000, ACT})
-	// REFsb takes the same bank of each group for tRFCsb, 312 clocks of 130 ns (JEDEC's rounding), up to the first of the next ACT's two.
+	// REFsb occupies one bank of each group for tRFCsb (130 ns, 312 clocks with JEDEC's rounding), until the first of the two clocks of the
+	// next ACT.
 	s, got = run("ddr5-4800-16gb-x8", 1, at(50, REFsb, 0, -1, 2))
 	var want []busy
 	for group := range s.BankGroups {
@@ -70,7 +72,8 @@ func TestOccupancyByHand(t *testing.T) {
 	}
 }
 
-// TestRefreshOfAChannel: a refresh of a whole channel takes each of its ranks, whichever rank it names, and in a device of two pseudo-channels the ranks of one.
+// TestRefreshOfAChannel: a refresh of a whole channel occupies all its ranks, whichever rank it names; in a device with two
+// pseudo-channels, the ranks of one.
 func TestRefreshOfAChannel(t *testing.T) {
 	for pseudo, ranks := range map[int][]int{1: {0, 1, 2, 3}, 2: {2, 3}} {
 		table, err := ReadStandard("t", strings.NewReader(fmt.Sprintf("standard = 'mine'\nbase = 'ddr4'\npseudo_channels = %d\ncommands = ['REF | command | 1 | pseudo-channel | closed | any']", pseudo)))
@@ -98,7 +101,7 @@ func TestRefreshOfAChannel(t *testing.T) {
 	}
 }
 
-// TestStackedRowsByHand: a stack of four dies has four times the rows of a bank, but the row and the layer of one.
+// TestStackedRowsByHand: a stack of four dies has four times the rows of a bank, each with the row and layer of its own die.
 func TestStackedRowsByHand(t *testing.T) {
 	spec, err := LookupSpec("ddr4-3200-8gb-x8")
 	if err != nil {
@@ -113,7 +116,7 @@ func TestStackedRowsByHand(t *testing.T) {
 	}
 }
 
-// TestMillijoulesByHand: each part in millijoules, and as a line.
+// TestMillijoulesByHand: each component in millijoules, and as a line of text.
 func TestMillijoulesByHand(t *testing.T) {
 	spec, err := LookupSpec("ddr4-3200-8gb-x8")
 	if err != nil {
@@ -141,7 +144,7 @@ func TestMillijoulesByHand(t *testing.T) {
 	}
 }
 
-// TestRelativeStateByHand: the same commands 1,000 steps later leave the same from then on, and other commands leave something else.
+// TestRelativeStateByHand: the same commands 1,000 steps later leave the same relative state, and other commands a different one.
 func TestRelativeStateByHand(t *testing.T) {
 	spec, err := LookupSpec("ddr4-3200-8gb-x8")
 	if err != nil {

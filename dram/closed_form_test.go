@@ -7,23 +7,22 @@ import (
 	"testing"
 )
 
-// access is a read of a bench of Ramulator's, offered at step 0.
+// access is one read of a Ramulator benchmark, available at step 0.
 type access struct {
 	bank int // within rank 0
 	row  int32
 }
 
-// readAll serves reads of rank 0 with all banks closed: of those that come next in their banks the
-// oldest whose command may issue, column commands first. It returns the step at which the last data
-// are there, and the steps of the ACTs.
+// readAll serves reads of rank 0 with all banks closed. Of the next reads of each bank, it issues the oldest whose command is allowed,
+// column commands first. It returns the step after the last data, and the steps of the ACTs.
 func readAll(s *Spec, ranks int, reads []access) (end int64, acts []int64) {
 	q := NewSequence(s, ranks)
-	queues := make([][]int, s.Banks()) // of indices into reads
+	queues := make([][]int, s.Banks()) // indices into reads, by bank
 	for i, r := range reads {
 		queues[r.bank] = append(queues[r.bank], i)
 	}
 	for t, left := int64(0), len(reads); left > 0; {
-		// The best command on each bus at t, and the first step after t at which any may issue.
+		// The best command on each bus at t, and the first later step at which any command may issue.
 		type choice struct {
 			command Command
 			at      Address
@@ -76,7 +75,7 @@ func readAll(s *Spec, ranks int, reads []access) (end int64, acts []int64) {
 	return end, acts
 }
 
-// spread returns n banks, bank group fastest.
+// spread returns n banks, iterating over bank groups fastest.
 func spread(s *Spec, n int) []int {
 	banks := make([]int, n)
 	for i := range banks {
@@ -85,7 +84,7 @@ func spread(s *Spec, n int) []int {
 	return banks
 }
 
-// bench returns one of Ramulator's single-rank benches of reads.
+// bench returns a single-rank read benchmark of Ramulator's.
 func bench(s *Spec, name string) []access {
 	var list []access
 	add := func(n int, of func(i int) access) {
@@ -112,18 +111,18 @@ func bench(s *Spec, name string) []access {
 	return list
 }
 
-// TestRamulatorClosedForms: every figure of Ramulator's that its closed form gives exactly is ours
-// to the clock; those that the form bounds from below are not below it.
+// TestRamulatorClosedForms: our results equal Ramulator's to the clock if its closed form is exact, and are not below it if the form is a
+// lower bound.
 func TestRamulatorClosedForms(t *testing.T) {
 	exact := 0
 	for _, row := range ramulatorRows(t, "closed_form.csv") {
 		name, kind := row["standard"], row["bench"]
-		if kind == "random_read" { // a matter of the controller's choice
+		if kind == "random_read" { // depends on the controller's choices
 			continue
 		}
 		s := ramulatorPart(t, name)
 		end, acts := readAll(s, ramulatorParts[name].ranks, bench(s, kind))
-		// Its first command comes one step after a request's clock.
+		// Ramulator's first command comes one step after the request's clock.
 		got := float64(end+1) / float64(s.Rules().StepsPerClock)
 		if kind == "one_read" {
 			got += 100

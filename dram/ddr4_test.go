@@ -10,7 +10,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestDDR4 compares parts with values that data sheets list in clocks.
+// TestDDR4 compares parts with the clocks of data sheets.
 func TestDDR4(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -37,8 +37,8 @@ func TestDDR4(t *testing.T) {
 	}
 }
 
-// TestParts checks what must hold of every part: it is valid, and its banks,
-// rows and columns hold what its name says; in HBM, one die of the stack in 16 channels.
+// TestParts checks that every part is valid and that its banks, rows and columns have the capacity in its name: in HBM, one die of the
+// stack in 16 channels.
 func TestParts(t *testing.T) {
 	if _, err := shipped(); err != nil {
 		t.Fatal(err)

@@ -26,7 +26,7 @@ func readTable(t *testing.T, name string) [][]string {
 	return rows[1:]
 }
 
-// recordTrace returns the meter of a rank after a trace of testdata/drampower, whose bank groups that the part lacks are left out.
+// recordTrace returns the meter of a rank after a trace of testdata/drampower, without the bank groups that the part lacks.
 func recordTrace(t *testing.T, spec *Spec, trace string) *EnergyMeter {
 	t.Helper()
 	m := NewEnergyMeter(spec, 1)
@@ -42,7 +42,7 @@ func recordTrace(t *testing.T, spec *Spec, trace string) *EnergyMeter {
 	return m
 }
 
-// numbers returns the numbers of cells.
+// numbers parses the numbers in cells.
 func numbers(t *testing.T, cells []string) (list []float64) {
 	t.Helper()
 	for _, cell := range cells {
@@ -55,8 +55,8 @@ func numbers(t *testing.T, cells []string) (list []float64) {
 	return list
 }
 
-// TestDRAMPower: what the parts that ship take for traces of commands is what DRAMPower's formulas give with their currents, to
-// 1e-9 of each part. testdata/drampower says how its figures came about.
+// TestDRAMPower: for traces of commands, each component of the energy of shipped parts is what DRAMPower's formulas give with the same
+// currents, to 1e-9. testdata/drampower describes how the figures were made.
 func TestDRAMPower(t *testing.T) {
 	left := map[string]bool{}
 	for _, name := range SpecNames() {
@@ -82,8 +82,8 @@ func TestDRAMPower(t *testing.T) {
 	}
 }
 
-// TestDRAMPowerItself: six traces of commands take what DRAMPower says, within 1e-9 of each part where it counts as we do, and
-// within 2% in all. Its DDR5 has currents of our making.
+// TestDRAMPowerItself: the energy of six traces is DRAMPower's own, to 1e-9 for components that both count alike, and to 2% in total. The
+// currents of its DDR5 are made up.
 func TestDRAMPowerItself(t *testing.T) {
 	ddr5 := *part(t, ddr43200)
 	ddr5.BankGroups, ddr5.BurstLength, ddr5.BusWidth, ddr5.TCK = 8, 16, 32, 416*units.Picosecond
@@ -95,7 +95,7 @@ func TestDRAMPowerItself(t *testing.T) {
 			spec = &ddr5
 		}
 		got := recordTrace(t, spec, row[0]).Energy(int64(want[0]))
-		// DRAMPower counts a refresh as active standby and what comes on top of that, we as precharged standby and the rest.
+		// DRAMPower counts a refresh as active standby and the excess over that; we count precharged standby and the excess.
 		within := func(what string, got, want, share float64) {
 			if math.Abs(got-want) > share*want {
 				t.Errorf("%s: %s takes %.6g J, in DRAMPower %.6g J", row[0], what, got, want)
@@ -109,7 +109,7 @@ func TestDRAMPowerItself(t *testing.T) {
 	}
 }
 
-// commandNamed returns the command of a name.
+// commandNamed returns the command with a name.
 func commandNamed(t *testing.T, name string) Command {
 	t.Helper()
 	all := []Command{ACT, PRE, PREA, RD, RDA, WR, WRA, REF}

@@ -2,8 +2,8 @@ package dram
 
 import "testing"
 
-// TestChipsOfECC: side-band check bits take an eighth of the bus's width in whole chips: DIMMs of DDR4 have 72 bits, sub-channels of DDR5 have 36
-// or 40. In-line ones take none, and an eighth or a sixteenth of each row.
+// TestChipsOfECC: side-band check bits add an eighth of the bus width in whole chips: DDR4 DIMMs have 72 bits, DDR5 sub-channels 36 or 40.
+// In-line check bits add no chips and take an eighth or a sixteenth of each row.
 func TestChipsOfECC(t *testing.T) {
 	for _, c := range []struct {
 		bus, width, plain, sideBand int

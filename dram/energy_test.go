@@ -7,10 +7,10 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// near reports whether two joules differ by rounding only.
+// near reports whether two energies differ by rounding alone.
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-12*math.Max(math.Abs(a), math.Abs(b)) }
 
-// TestEnergy computes one of each by hand: 8 chips at 1.2 V, 625 ps a clock.
+// TestEnergy computes one command of each kind by hand: 8 chips at 1.2 V, 625 ps a clock.
 func TestEnergy(t *testing.T) {
 	const joules = 1.2 * 1e-3 * 8 * 625e-12 // one mA for one clock
 	m := NewEnergyMeter(part(t, ddr43200), 2)
@@ -20,7 +20,7 @@ func TestEnergy(t *testing.T) {
 	m.Record(ACT, at(1, 0), 160)
 	m.Record(PRE, at(0, 0), 300)
 	m.Record(PREA, all, 400)
-	m.Record(PRE, at(2, 0), 410) // precharged already
+	m.Record(PRE, at(2, 0), 410) // already precharged
 	m.Record(REF, all, 500)
 	got := m.Energy(2000)
 	// Rank 0 has a row open from 100 to 400; rank 1 never.
@@ -46,8 +46,8 @@ func TestEnergy(t *testing.T) {
 	}
 }
 
-// TestEnergyOfAutoPrecharge: a row counts as open until its precharge begins,
-// tRTP after the read, end of data and tWR after the write, tRAS after the ACT.
+// TestEnergyOfAutoPrecharge: a row counts as open until its precharge begins: tRTP after the read, tWR after the write's data, and at least
+// tRAS after the ACT.
 func TestEnergyOfAutoPrecharge(t *testing.T) {
 	type command struct {
 		cmd   Command
@@ -80,7 +80,7 @@ func TestEnergyOfAutoPrecharge(t *testing.T) {
 	}
 }
 
-// TestEnergyOfAllBanks: an all-bank command draws what its banks draw.
+// TestEnergyOfAllBanks: an all-bank command draws the current of all its banks.
 func TestEnergyOfAllBanks(t *testing.T) {
 	s := part(t, ddr43200)
 	one, sixteen := NewEnergyMeter(s, 1), NewEnergyMeter(s, 1)
@@ -92,7 +92,7 @@ func TestEnergyOfAllBanks(t *testing.T) {
 		sixteen.Record(RD, at(i/4, i%4), 22)
 	}
 	sixteen.Record(PREA, all, 60)
-	// What the buffers send and take are bursts on the rank's bus.
+	// Data of the buffers are bursts on the rank's bus.
 	one.Record(RDRES, all, 70)
 	one.Record(WRBUF, all, 80)
 	sixteen.Record(RD, at(0, 0), 70)
@@ -103,7 +103,8 @@ func TestEnergyOfAllBanks(t *testing.T) {
 	}
 }
 
-// TestTextOfIDD0: what IDD0 is below, and which numbers say so: that of an open bank for 3 of 4 clocks and of closed ones for the last.
+// TestTextOfIDD0: the error about a low IDD0 gives the bound and its numbers: the current with an open bank for 3 of 4 clocks, with closed
+// ones for the last.
 func TestTextOfIDD0(t *testing.T) {
 	spec, err := LookupSpec("ddr4-3200-8gb-x8")
 	if err != nil {
@@ -123,13 +124,13 @@ func TestTextOfIDD0(t *testing.T) {
 	}
 }
 
-// TestRulesOfCurrents: each current lies between those of the states below and above it, the bounds among them.
+// TestRulesOfCurrents: each current lies between those of the states below and above it, bounds included.
 func TestRulesOfCurrents(t *testing.T) {
 	// A rank that draws 10 mA with its rows closed, 20 with one open, and less in power-down.
 	valid := PowerSpec{VDD: 1.2, BankShare: 1, IDD0: 30, IDD2N: 10, IDD3N: 20, IDD4R: 40, IDD4W: 50, IDD5B: 60, IDD2P: 8, IDD3P: 15, IDD6: 5}
 	for key, c := range map[string]struct {
 		of        func(p *PowerSpec) *float64
-		low, high float64 // the last that are valid
+		low, high float64 // the lowest and the highest valid
 	}{
 		"bank_share": {func(p *PowerSpec) *float64 { return &p.BankShare }, 0, 1},
 		"VDD":        {func(p *PowerSpec) *float64 { return &p.VDD }, 1e-9, 10},
@@ -158,7 +159,7 @@ func TestRulesOfCurrents(t *testing.T) {
 			}
 		}
 	}
-	for name, change := range map[string]func(p *PowerSpec){ // rows that are open draw no less than closed ones
+	for name, change := range map[string]func(p *PowerSpec){ // open rows draw no less than closed ones
 		"IDD3N": func(p *PowerSpec) { p.IDD3N, p.IDD3P = 9, 9 },
 		"IDD2N": func(p *PowerSpec) { p.IDD2N, p.IDD2P = -1, 0 },
 	} {

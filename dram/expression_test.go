@@ -7,7 +7,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// evaluated returns what a text is at a tCK of so many ps, x being 5, and the names in it.
+// evaluated returns the value of a text with a tCK in ps and x = 5, and the names in the text.
 func evaluated(text, round string, tck int) (n float64, time bool, names []string, err error) {
 	e, names, err := parseExpression(text)
 	if err != nil {
@@ -57,7 +57,7 @@ func TestExpressionsByHand(t *testing.T) {
 		"1/0":          "division by 0",
 		"1/(x-5)":      "division by 0",
 		"y":            "no value of y",
-		"y + z":        "no value of y", // the first
+		"y + z":        "no value of y", // the first name without a value
 	} {
 		if _, _, _, err := evaluated(text, "jedec", 625); err == nil || err.Error() != want {
 			t.Errorf("%s: %v, want %s", text, err, want)
@@ -71,8 +71,8 @@ func TestExpressionsByHand(t *testing.T) {
 	}
 }
 
-// TestRoundingsByHand: 12 clocks of 625 ps are 7,500 ps. JESD79-4C forgives 2.5% of a clock (12.0256 clocks become 12, 12.0272 become 13), JESD79-5 takes
-// 0.3% off the time (7,522 ps are 11.99.. clocks then, 7,523 ps 12.0007), and the third nothing.
+// TestRoundingsByHand: 12 clocks of 625 ps are 7,500 ps. JESD79-4C ignores up to 2.5% of a clock: 12.0256 clocks become 12, 12.0272 become
+// 13. JESD79-5 reduces the time by 0.3%: 7,522 ps become 11.99.. clocks, 7,523 ps 12.0007. The third rounding does neither.
 func TestRoundingsByHand(t *testing.T) {
 	for _, c := range []struct {
 		round string

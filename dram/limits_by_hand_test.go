@@ -8,8 +8,8 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// TestSpecLimits: rules between keys of DDR4-3200 (tRAS 52, tRP 22, tRCD 22, tRFC 560, CWL 16, tWR 24, bursts of 4 clocks), each at the last value that holds and one
-// beyond. A lone access takes 22 + 16 + 4 + 24 clocks to its precharge and 22 more.
+// TestSpecLimits: rules that relate keys of DDR4-3200 (tRAS 52, tRP 22, tRCD 22, tRFC 560, CWL 16, tWR 24, bursts of 4 clocks), each with
+// the last valid value and the next one. A lone write takes 22 + 16 + 4 + 24 clocks to its precharge and 22 more.
 func TestSpecLimits(t *testing.T) {
 	for _, c := range []struct {
 		change func(s *Spec)
@@ -54,8 +54,8 @@ func TestSpecLimits(t *testing.T) {
 	}
 }
 
-// TestDataClockByHand: the command that starts LPDDR5X's data clock keeps it for its own step, or, with two steps a clock and two of its own, until the next rising
-// edge, three in all.
+// TestDataClockByHand: the command that starts LPDDR5X's data clock keeps it running for its own step. With two steps a clock, a command
+// of two steps keeps it running until the next rising edge, three in all.
 func TestDataClockByHand(t *testing.T) {
 	s, err := LookupSpec("lpddr5x-8533-16gb-x16")
 	if err != nil {
@@ -78,7 +78,7 @@ func TestDataClockByHand(t *testing.T) {
 	}
 }
 
-// TestOwnActivations: a table's own counts of activations, and timings that replace a text that was none.
+// TestOwnActivations: a table's own windows of activations, and timings that replace a text that was missing.
 func TestOwnActivations(t *testing.T) {
 	own, err := ReadStandard("t", strings.NewReader("standard = 'mine'\nbase = 'ddr4'\nactivations = '20 | 2 * 3'\n"))
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestOpenBanks: by hand, the clocks for which each bank has a row open: until a PRE, or until the auto-precharge begins, which
-// may lie behind the end; not while in power-down.
+// TestOpenBanks: by hand, the clocks for which each bank has a row open: until a PRE, or until the auto-precharge begins, which may be
+// after the end; power-down does not count.
 func TestOpenBanks(t *testing.T) {
 	s := *part(t, ddr43200)
 	s.Power.BankShare = 0.25
@@ -51,7 +51,7 @@ func TestOpenBanks(t *testing.T) {
 		if got := m.OpenBanks(0, c.end); got != c.open || states[ActiveStandby] != c.active {
 			t.Errorf("%s: banks open for %d clocks, any for %d, want %d and %d", c.name, got, states[ActiveStandby], c.open, c.active)
 		}
-		// 52 mA with all 16 banks open, 37 with none; three quarters of the 15 flow with the first.
+		// 52 mA with all 16 banks open, 37 with none. The first open bank adds three quarters of the 15 mA.
 		want := float64(37*c.end) + float64(11.25*float64(c.active)) + float64(3.75*float64(c.open)/16)
 		want += float64((43-37)*states[ActivePowerDown]) + float64((25-37)*states[PrechargedPowerDown])
 		if got := m.Energy(c.end).BackgroundJoules / (1.2e-3 * 8 * 625e-12); !near(got, want) {
@@ -60,8 +60,8 @@ func TestOpenBanks(t *testing.T) {
 	}
 }
 
-// TestActivations: on every part with currents an activation takes energy, less than a row's time at the currents of reading; the
-// more of standby is drawn by open banks, the more is left for it, and a rank whose banks are all open draws the same.
+// TestActivations: on every part with currents an activation takes energy, but less than a row's time at the read current. The larger the
+// open banks' share of standby, the larger the activation's energy; with all banks open, a rank draws the same.
 func TestActivations(t *testing.T) {
 	for _, name := range SpecNames() {
 		s := *part(t, name)
@@ -83,7 +83,7 @@ func TestActivations(t *testing.T) {
 	}
 }
 
-// TestNegativeActivation: currents by which an activation would take less than nothing are refused, and no others.
+// TestNegativeActivation: exactly those currents are refused that give an activation a negative energy.
 func TestNegativeActivation(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		names := SpecNames()
@@ -104,7 +104,7 @@ func TestNegativeActivation(t *testing.T) {
 	})
 }
 
-// TestManagementTakesEnergy: refresh management rests its banks as long as their refresh and takes as much.
+// TestManagementTakesEnergy: refresh management occupies its banks as long as their refresh and takes as much energy.
 func TestManagementTakesEnergy(t *testing.T) {
 	for _, s := range []*Spec{part(t, "ddr5-4800-16gb-x8"), part(t, "ddr5-5600-32gb-x4-fgr")} {
 		for refresh, rfm := range map[Command]Command{REF: RFM, REFsb: RFMsb} {
@@ -122,8 +122,8 @@ func TestManagementTakesEnergy(t *testing.T) {
 	}
 }
 
-// TestStack: dies behind the same pins draw standby, power-down and self-refresh and are refreshed, each as one alone; commands of
-// one bank concern one of them. They multiply the capacity.
+// TestStack: each die behind the same pins draws the standby, power-down, self-refresh and refresh energy of a single one; commands to one
+// bank concern one die. Dies multiply the capacity.
 func TestStack(t *testing.T) {
 	for _, name := range []string{ddr43200, "ddr5-4800-16gb-x8"} {
 		for _, dies := range []int{1, 2, 3, 8} {
@@ -149,7 +149,7 @@ func TestStack(t *testing.T) {
 				e[i] = m.Energy(4000)
 			}
 			p, more := &one.Power, float64(dies-1)
-			// Without a row open: clocks in active standby and in active power-down count as precharged.
+			// Without an open row, clocks in active standby and active power-down count as precharged.
 			closed := float64(p.IDD2N*(4000-100-500-500)) + float64(p.IDD2P*(100+500)) + float64(p.IDD6*500)
 			idle := closed * p.VDD * 1e-3 * float64(one.Chips()) * one.TCK.Seconds()
 			if e[0].ActivateJoules != e[1].ActivateJoules || e[0].ReadJoules != e[1].ReadJoules || e[0].WriteJoules != e[1].WriteJoules ||

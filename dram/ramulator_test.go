@@ -12,7 +12,7 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// ramulatorRows returns the rows of a file of testdata/ramulator, by column.
+// ramulatorRows returns the rows of a file of testdata/ramulator, keyed by column.
 func ramulatorRows(t *testing.T, name string) []map[string]string {
 	t.Helper()
 	f, err := os.Open(filepath.Join("testdata", "ramulator", name))
@@ -35,8 +35,7 @@ func ramulatorRows(t *testing.T, name string) []map[string]string {
 	return rows
 }
 
-// ramulatorParts are the parts of ours whose standard Ramulator's figures are of, and how many
-// ranks it had.
+// ramulatorParts has, for each standard of Ramulator's figures, our part and the number of ranks.
 var ramulatorParts = map[string]struct {
 	part  string
 	ranks int
@@ -45,7 +44,7 @@ var ramulatorParts = map[string]struct {
 	"hbm2": {"hbm2-2000-8gb-4h", 2}, "lpddr5": {"lpddr5x-6400-16gb-x16", 2}, "lpddr5w": {"lpddr5x-6400-16gb-x16", 2}, "gddr6": {"gddr6-14000-8gb-x16", 1},
 }
 
-// ramulatorPart returns a part with the timings that Ramulator had.
+// ramulatorPart returns a part with Ramulator's timings.
 func ramulatorPart(t *testing.T, name string) *Spec {
 	t.Helper()
 	s := part(t, ramulatorParts[name].part)
@@ -66,7 +65,7 @@ func ramulatorPart(t *testing.T, name string) *Spec {
 			t.Fatalf("%s: %s: %v", name, p, err)
 		}
 	}
-	if s.Standard == "ddr5" { // it has writes that the device reads first for all widths
+	if s.Standard == "ddr5" { // Ramulator reads before writing at all widths
 		if err := s.Set("RMW", "1"); err != nil {
 			t.Fatal(err)
 		}
@@ -84,8 +83,8 @@ func ramulatorPart(t *testing.T, name string) *Spec {
 	return s
 }
 
-// relations are how two commands may lie to each other, nearest first, by an address of the
-// second where the first is at bank 0 of group 0 of rank 0.
+// relations are the relative places of two commands, nearest first: addresses of the second, while the first is at bank 0 of group 0 of
+// rank 0.
 var relations = []struct {
 	name string
 	at   func(s *Spec, ranks int) Address
@@ -97,7 +96,7 @@ var relations = []struct {
 	{"other pseudo-channel", func(s *Spec, ranks int) Address { return Address{Rank: int32(ranks - 1), BankGroup: 2} }},
 }
 
-// reaches reports whether a rule of Ramulator at a level concerns commands that lie so.
+// reaches reports whether Ramulator's rule at a level applies to commands with this relation.
 func reaches(row map[string]string, relation int) bool {
 	other := row["other_siblings"] == "1"
 	switch row["level"] {
@@ -110,13 +109,13 @@ func reaches(row map[string]string, relation int) bool {
 	case "PseudoChannel":
 		return relation <= 3
 	}
-	return true // the channel's
+	return true // the whole channel
 }
 
-// ramulatorCommands are its names of commands that have another here.
+// ramulatorCommands maps Ramulator's names of commands to ours where they differ.
 var ramulatorCommands = map[string]string{"PREpb": "PRE", "PREab": "PREA", "REFab": "REF", "RFMab": "RFM", "ACT1": "ACT"}
 
-// deviations are where our tables differ from Ramulator's on purpose: both numbers, and why.
+// deviations are the deliberate differences between our tables and Ramulator's: both numbers and the reason.
 var deviations = []struct {
 	standard, from, to, relation string
 	theirs, ours                 int64
@@ -138,9 +137,8 @@ var deviations = []struct {
 	{"hbm3", "REFpb", "REFpb", "bank", 16, 640, "they let a bank be refreshed while it refreshes"},
 }
 
-// TestRamulatorConstraints: with Ramulator's timings, what State and the command buses ask for
-// after one command is what its rules ask for, to the step, for every pair of commands that it
-// has a rule for, however they lie; where not, the difference is written down.
+// TestRamulatorConstraints: with Ramulator's timings, State and the command buses require the same distance, to the step, as Ramulator's
+// rules, for every pair of commands with a rule and every relation, or the difference is listed in deviations.
 func TestRamulatorConstraints(t *testing.T) {
 	used := map[int]bool{}
 	for name, part := range ramulatorParts {
@@ -195,7 +193,7 @@ func TestRamulatorConstraints(t *testing.T) {
 	}
 }
 
-// TestRamulatorWindows: the windows of activations, which are no distance of two commands.
+// TestRamulatorWindows compares the windows of activations, which are no distances between two commands.
 func TestRamulatorWindows(t *testing.T) {
 	found := 0
 	for name := range ramulatorParts {
@@ -229,8 +227,8 @@ func ramulatorHas(list string, c Command) bool {
 	})
 }
 
-// ramulatorDistance returns the steps from a command at bank 0 to the next at b, its bus included
-// but not the edge on which it may begin, which Ramulator's rules leave out.
+// ramulatorDistance returns the steps from a command at bank 0 to the next at b, including its bus. It excludes the edge on which the next
+// may begin, which Ramulator's rules leave out.
 func ramulatorDistance(state *State, from, to Command, b Address) int64 {
 	address := func(c Command, a Address) Address {
 		if c.AllBank() {

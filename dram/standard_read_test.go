@@ -8,8 +8,7 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// FuzzStandard: whatever a table says, it is read and all its parts hold together, or one input
-// error names the file.
+// FuzzStandard: a table is either read into consistent parts, or refused with one input.Error that names the file.
 func FuzzStandard(f *testing.F) {
 	for _, s := range Standards() {
 		text, err := standardFiles.ReadFile("standards/" + s.Name + ".toml")
@@ -49,7 +48,7 @@ func FuzzStandard(f *testing.F) {
 	})
 }
 
-// TestTableLimits: what would take memory or stack without bound is refused.
+// TestTableLimits: tables that would need unbounded memory or stack are refused.
 func TestTableLimits(t *testing.T) {
 	for text, want := range map[string]string{
 		"parts = ['" + strings.Repeat("a b c d e f g h', '", 12) + "i']":     "1000 parts at most",

@@ -16,23 +16,22 @@ func firstParts(t *testing.T) map[string]*Spec {
 	return parts
 }
 
-// TestClosedForms: by hand, for a part of each standard, in clocks of CK: a read of a closed row, a
-// stream within a bank group and over all of them, activations under tFAW, and the share of the time that
-// refresh takes.
+// TestClosedForms: for a part of each standard, by hand, in clocks of CK: a read of a closed row, streams within one bank group and over
+// all of them, activations under tFAW, and the share of time for refresh.
 func TestClosedForms(t *testing.T) {
 	left := firstParts(t)
 	for _, c := range []struct {
 		part                         string
-		read, same, across           int // one read; each further one of a row; of a row in each bank group
-		fiveACTs, refresh, intervals int // clocks of a fifth ACT after the first; of a REF; between REFs
+		read, same, across           int // the first read; each further one of the same row; of one row in each bank group
+		fiveACTs, refresh, intervals int // clocks from the first ACT to the fifth; of a REF; between REFs
 	}{
 		{"ddr4-3200-8gb-x8", 22 + 22 + 4, 8, 4, 34, 560, 12480},
-		// ACT and RD both begin with their second clock, so that tRCD stays.
+		// ACT and RD both take effect with their second clock, so tRCD is unchanged.
 		{"ddr5-4800-16gb-x8", 39 + 40 + 8, 12, 8, 32, 707, 9375},
-		// 31 clocks after the last edge of ACT, half a clock later than that of RD would be: the next rising edge.
+		// RD's last edge is at least 31 clocks after ACT's, so RD could begin at 31.5 clocks; the next rising edge is at 32.
 		{"hbm3-6400-16gb-8h", 32 + 20 + 2, 4, 2, 24, 559, 6240},
 		{"hbm2-2000-8gb-4h", 15 + 14 + 2, 4, 2, 16, 349, 3900},
-		// CAS first, when the read is due.
+		// CAS goes out when the read is due, before it.
 		{"lpddr5x-8533-16gb-x16", 20 + 1 + 23 + 2, 4, 2, 24, 299, 4164},
 		{"gddr6-16000-8gb-x16", 31 + 28 + 2, 4, 2, 40, 241, 3800},
 		{"lpddr4-2400-8gb-x16", 15 + 17 + 8, 8, 8, 32, 392, 8660},
@@ -48,7 +47,7 @@ func TestClosedForms(t *testing.T) {
 		if got, want := clocks(same-end), (len(stream)-1)*c.same; got != want {
 			t.Errorf("%s: a row takes %d after its first read, want %d", c.part, got, want)
 		}
-		// Over the bank groups, from when all their rows are open.
+		// Over all bank groups, after all their rows are open.
 		q := NewSequence(s, s.Rules().PseudoChannels)
 		at := func(i int) Address { return Address{0, int32(i % s.BankGroups), 0, 7, 0} }
 		for i := range s.BankGroups {
@@ -82,11 +81,11 @@ func TestClosedForms(t *testing.T) {
 	}
 }
 
-// TestDDR5: what DDR4's rules know nothing of.
+// TestDDR5: rules that DDR4 lacks.
 func TestDDR5(t *testing.T) {
 	s := firstParts(t)["ddr5"]
 	q := NewSequence(s, 1)
-	// REFsb takes one bank of every group; another may open after tREFSBRD, long before its own do.
+	// REFsb occupies one bank of every group. Other banks may open after tREFSBRD, long before these.
 	if at := q.Issue(REFsb, Address{0, -1, 1, -1, -1}, 0); at != 0 {
 		t.Errorf("REFsb at %d", at)
 	}
@@ -110,7 +109,7 @@ func TestDDR5(t *testing.T) {
 	if at := q.Earliest(ACT, Address{1, 1, 0, 7, -1}, 0); at != 3 {
 		t.Errorf("ACT after PRE at %d, want 3", at)
 	}
-	// A write to a written bank group waits for the chip's own read, modify and write, on x4.
+	// On x4, a write to a written bank group waits for the chip's own read-modify-write.
 	q = NewSequence(s, 1)
 	q.Issue(ACT, Address{0, 0, 0, 7, -1}, 0)
 	q.Issue(ACT, Address{0, 0, 1, 7, -1}, 0)
@@ -120,8 +119,8 @@ func TestDDR5(t *testing.T) {
 	}
 }
 
-// TestWritesOfDDR5: a burst on four pins is half a code word of the on-die check bits, which the device reads before it
-// writes: 20 ns in a bank group. Wider devices write whole code words, 10 ns apart; on x4 these would be legal nowhere.
+// TestWritesOfDDR5: a burst on four pins is half a code word of the on-die ECC, so the device reads before it writes: 20 ns in a bank
+// group. Wider devices write whole code words, 10 ns apart, which no x4 device allows.
 func TestWritesOfDDR5(t *testing.T) {
 	clocks := map[string][2]int64{"4800": {48, 24}, "4800an": {48, 24}, "5600": {56, 28}} // of 416 and 357 ps
 	for _, s := range Standards() {
@@ -146,7 +145,7 @@ func TestWritesOfDDR5(t *testing.T) {
 	}
 }
 
-// TestHBM: rows and columns have buses of their own, which two pseudo-channels share.
+// TestHBM: row and column commands have separate buses, which two pseudo-channels share.
 func TestHBM(t *testing.T) {
 	for name, act := range map[string]int64{"hbm3": 4, "hbm2": 2} { // ACT takes 1.5 clocks and begins on whole ones; 2
 		s := firstParts(t)[name]
@@ -156,7 +155,7 @@ func TestHBM(t *testing.T) {
 		if at := q.Earliest(ACT, Address{ranks - 1, 0, 0, 7, -1}, 0); at != act {
 			t.Errorf("%s: the other pseudo-channel's ACT at step %d, want %d", name, at, act)
 		}
-		// A read goes out with an ACT, on the column bus, and reads of both pseudo-channels one clock apart.
+		// A read goes out together with an ACT, on the column bus; reads of two pseudo-channels go out one clock apart.
 		q.Issue(ACT, Address{1, 0, 0, 7, -1}, 0)
 		at := q.Issue(ACT, Address{0, 1, 0, 7, -1}, 1000)
 		if read := q.Issue(RD, Address{0, 0, 0, 7, 0}, at); read != at {
@@ -166,7 +165,7 @@ func TestHBM(t *testing.T) {
 			t.Errorf("%s: the other pseudo-channel's RD at %d, want a clock after %d", name, read, at)
 		}
 	}
-	// Half-clock commands: two PREs in a clock, the second on the falling edge; no ACT there.
+	// Commands of half a clock: two PREs in one clock, the second on the falling edge, where no ACT may begin.
 	s := firstParts(t)["hbm3"]
 	q := NewSequence(s, 2)
 	if a, b := q.Issue(PRE, Address{0, 0, 0, -1, -1}, 10), q.Issue(PRE, Address{1, 0, 0, -1, -1}, 10); a != 10 || b != 11 {
@@ -175,7 +174,7 @@ func TestHBM(t *testing.T) {
 	if at := q.Earliest(ACT, Address{0, 1, 0, 7, -1}, 11); at != 12 {
 		t.Errorf("ACT at step %d, want 12", at)
 	}
-	// Four activations in tFAW are those of all SIDs of a pseudo-channel.
+	// tFAW counts the activations of all SIDs of a pseudo-channel.
 	q = NewSequence(s, 4)
 	for i := range int32(4) {
 		q.Issue(ACT, Address{i % 2, i, 0, 7, -1}, 0)
@@ -185,7 +184,7 @@ func TestHBM(t *testing.T) {
 			t.Errorf("the fifth ACT, of rank %d, at step %d, want %d", rank, at, want)
 		}
 	}
-	// A refresh of all banks takes its pseudo-channel with all SIDs, and leaves the other alone.
+	// An all-bank refresh occupies its pseudo-channel with all SIDs, and no other one.
 	q = NewSequence(s, 4)
 	q.Issue(REF, Address{0, -1, -1, -1, -1}, 0)
 	for rank, want := range []int64{2*416 - 2, 2*416 - 2, 2, 2} {
@@ -195,8 +194,7 @@ func TestHBM(t *testing.T) {
 	}
 }
 
-// TestLPDDR5X: reads need WCK, which CAS starts and accesses keep running; an activation has two
-// halves; REFpb takes a pair of banks.
+// TestLPDDR5X: reads need WCK, which CAS starts and accesses keep running; an activation has two halves; REFpb refreshes a pair of banks.
 func TestLPDDR5X(t *testing.T) {
 	s := firstParts(t)["lpddr5x"]
 	q := NewSequence(s, 1)
@@ -214,7 +212,7 @@ func TestLPDDR5X(t *testing.T) {
 	if len(issued) != 6 || issued[1] != CAS || issued[4] != CAS {
 		t.Errorf("issued %v, want CAS before the first and the third read", issued)
 	}
-	// Between the halves of an ACT others may stand, for eight clocks.
+	// Other commands may go between the halves of an ACT, which are at most eight clocks apart.
 	b := CommandBuses{Standard: s.Rules()}
 	b.Take(ACT, 0)
 	for t0 := int64(1); t0 < 8; t0++ {
@@ -241,7 +239,7 @@ func TestLPDDR5X(t *testing.T) {
 	}
 }
 
-// TestGDDR6: a bank's refresh counts as an activation in tFAW, and 32 activations have a window.
+// TestGDDR6: a per-bank refresh counts as an activation in tFAW, and 32 activations have a window of their own.
 func TestGDDR6(t *testing.T) {
 	s := *firstParts(t)["gddr6"]
 	q := NewSequence(&s, 1)
@@ -272,7 +270,7 @@ func TestGDDR6(t *testing.T) {
 	}
 }
 
-// TestDocsTable: the table of docs/reference/dram.md is read, and its values and rule count.
+// TestDocsTable: the example table of docs/reference/dram.md is valid, and its values and rule have their effect.
 func TestDocsTable(t *testing.T) {
 	page, err := os.ReadFile("../docs/reference/dram.md")
 	if err != nil {
@@ -297,8 +295,8 @@ func TestDocsTable(t *testing.T) {
 	}
 }
 
-// TestEnergyOfPartialRefreshes: refreshes that go round all banks cost what one of all banks does,
-// and precharges of several banks end their standby.
+// TestEnergyOfPartialRefreshes: partial refreshes that cover all banks take the energy of one all-bank refresh, and precharges of several
+// banks end their active standby.
 func TestEnergyOfPartialRefreshes(t *testing.T) {
 	for name, s := range firstParts(t) {
 		ranks := s.Rules().PseudoChannels
@@ -332,7 +330,7 @@ func TestEnergyOfPartialRefreshes(t *testing.T) {
 	}
 	meter.Record(PREsb, Address{0, -1, 1, -1, -1}, 400)
 	p := s.Power
-	shared := (p.IDD3N + p.IDD2N) / 2 // half of what open banks add flows as soon as one is open
+	shared := (p.IDD3N + p.IDD2N) / 2 // one open bank already draws half of what all open banks add
 	milliamperes := float64(shared*300) + float64((p.IDD3N-shared)*300*float64(s.BankGroups)/float64(s.Banks())) + float64(p.IDD2N*700)
 	if want := p.VDD * 1e-3 * float64(s.Chips()) * s.TCK.Seconds() * milliamperes; !near(meter.Energy(1000).BackgroundJoules, want) {
 		t.Errorf("background %v, want %v", meter.Energy(1000).BackgroundJoules, want)

@@ -6,7 +6,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// helper is what testing.TB and rapid.T have in common.
+// helper is the common part of testing.TB and rapid.T.
 type helper interface {
 	Helper()
 	Fatal(...any)
@@ -24,14 +24,13 @@ func part(tb helper, name string) *Spec {
 
 const ddr43200 = "ddr4-3200-8gb-x8"
 
-// at is the address of a bank of rank 0.
+// at returns the address of a bank of rank 0.
 func at(group, bank int32) Address { return Address{BankGroup: group, Bank: bank} }
 
 // all is the address of an all-bank command of rank 0.
 var all = Address{BankGroup: -1, Bank: -1}
 
-// TestDistances compares Earliest after one command with the distances that the
-// standard's timing diagrams give for DDR4-3200AA 8 Gb x8.
+// TestDistances compares Earliest after one command with the distances of the standard's timing diagrams, for DDR4-3200AA 8 Gb x8.
 func TestDistances(t *testing.T) {
 	other := Address{Rank: 1}
 	for _, c := range []struct {
@@ -46,8 +45,8 @@ func TestDistances(t *testing.T) {
 		{ACT, at(0, 0), ACT, at(0, 0), 74},               // tRC
 		{ACT, at(0, 0), ACT, at(0, 1), 8},                // tRRD_L
 		{ACT, at(0, 0), ACT, at(1, 0), 4},                // tRRD_S
-		{ACT, at(0, 0), ACT, other, 0},                   // another rank draws its own current
-		{ACT, at(0, 0), RD, at(0, 1), 0},                 // another bank's row is another matter
+		{ACT, at(0, 0), ACT, other, 0},                   // ranks are independent
+		{ACT, at(0, 0), RD, at(0, 1), 0},                 // tRCD concerns one bank alone
 		{ACT, at(0, 0), REF, all, 74},                    // tRC
 		{PRE, at(0, 0), ACT, at(0, 0), 22},               // tRP
 		{PRE, at(0, 0), REF, all, 22},                    // tRP
@@ -105,8 +104,8 @@ func TestDistances(t *testing.T) {
 	}
 }
 
-// The commands of the DIMM-PIM on DDR5-4800: 12 clocks from column to column, rules from the last of a command's clocks,
-// so that from one of two clocks to one of one is a clock more, and back one less.
+// TestPIMDistancesOnDDR5: commands of the DIMM-PIM on DDR5-4800, 12 clocks between columns. Rules count from a command's last clock, so
+// that a command of two clocks before one of one adds a clock, and the reverse order subtracts one.
 func TestPIMDistancesOnDDR5(t *testing.T) {
 	at := func(group, bank int32) Address { return Address{0, group, bank, 0, 0} }
 	all := Address{0, -1, -1, -1, -1}
@@ -134,7 +133,7 @@ func TestPIMDistancesOnDDR5(t *testing.T) {
 		{MACA, all, RDRES, all, 0},                             // buffers pass the banks
 		{MACA, all, WRBUF, all, 0},                             //
 		{WR, at(1, 1), MACA, all, 38 + 8 + 24},                 // CWL + BL/2 + tWTR_L
-		{WRBUF, all, MACA, all, 0},                             // what it waits for is the program's
+		{WRBUF, all, MACA, all, 0},                             // the program has to wait for the buffer itself
 		{RDRES, all, RDRES, all, 8},                            // BL/2
 		{WRBUF, all, WRBUF, all, 8},                            // BL/2
 		{RDRES, all, RD, at(0, 0), 8},                          // BL/2
@@ -151,7 +150,7 @@ func TestPIMDistancesOnDDR5(t *testing.T) {
 	}
 }
 
-// Of two rules for the same commands the longer distance counts.
+// TestLongestRuleCounts: if two rules apply to the same commands, the longer distance counts.
 func TestLongestRuleCounts(t *testing.T) {
 	for _, clocks := range [][2]int64{{3, 5}, {5, 3}} {
 		list := addStep(addStep(nil, step{uint8(ACT), clocks[0]}), step{uint8(ACT), clocks[1]})
@@ -179,8 +178,8 @@ func TestStaggeredActivation(t *testing.T) {
 	}
 }
 
-// TestActivationWindows issues random ACTs as early as allowed, or later, and
-// recounts tRRD_S, tRRD_L and tFAW from the clocks alone, for every part.
+// TestActivationWindows issues random ACTs at or after the earliest clock, for every part, and checks tRRD_S, tRRD_L and tFAW from the
+// clocks alone.
 func TestActivationWindows(t *testing.T) {
 	names := SpecNames()
 	rapid.Check(t, func(t *rapid.T) {
@@ -250,8 +249,7 @@ func TestStateDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// BenchmarkMACA times the stream of all-bank reads that a PIM program is made
-// of, Earliest and Issue of each.
+// BenchmarkMACA times Earliest and Issue in the stream of all-bank reads of a PIM program.
 func BenchmarkMACA(b *testing.B) {
 	s := NewState(part(b, ddr43200), 1)
 	s.Issue(ACTA, all, 0)
@@ -266,12 +264,12 @@ func BenchmarkMACA(b *testing.B) {
 	b.ReportMetric(float64(n)/b.Elapsed().Seconds()/1e6, "Mcommands/s")
 }
 
-// openRow returns the row that a's bank holds open, -1 if it is precharged.
+// openRow returns the row that is open in a's bank, -1 if it is precharged.
 func (s *State) openRow(a Address) int32 {
 	return s.rows[(int(a.Rank)*s.groupsPerRank+int(a.BankGroup))*s.banksPerGroup+int(a.Bank)]
 }
 
-// TestShift: a state that has been shifted allows every command as much later, windows included: of four ACTs in tFAW two are from before.
+// TestShift: a shifted state allows every command later by the shift, also with activations before it in the tFAW window.
 func TestShift(t *testing.T) {
 	const by = 12345
 	run := func(shift int64) *State {

@@ -10,7 +10,8 @@ import (
 
 var listOfCommands = regexp.MustCompile(`ACT, [A-Za-z, ]*;`)
 
-// TestTablesByHand: each kind of row and key at its limits, which are accepted, and next to them; behind the line of the error stands what is expected there.
+// TestTablesByHand: each kind of row and key at its limits, which are accepted, and one beyond; the error names the line and what is
+// expected there.
 func TestTablesByHand(t *testing.T) {
 	const head = "standard = 'mine'\nbase = 'ddr5'\n"
 	for _, c := range []struct{ text, want string }{
@@ -100,7 +101,7 @@ func TestTablesByHand(t *testing.T) {
 	}
 }
 
-// TestOwnTimings: timings of the standard's own that a part has, at both ends of their range; of two the first counts.
+// TestOwnTimings: a part's own timings of the standard at both ends of their range; if a name is given twice, the first counts.
 func TestOwnTimings(t *testing.T) {
 	const form = `: expected names and clocks, such as "tPPD 2, tRREFD 8"`
 	d, err := LookupSpec("ddr5-4800-16gb-x8")

@@ -2,8 +2,8 @@ package dram
 
 import "testing"
 
-// TestWindowsOfStandards: of every standard, after as many commands at once as a window holds, one more of those that it counts waits for its clocks; one command
-// fewer leaves it to the other rules.
+// TestWindowsOfStandards: after as many simultaneous commands as a window holds, one more waits for the window's clocks; with one command
+// fewer, only the other rules apply.
 func TestWindowsOfStandards(t *testing.T) {
 	seen := 0
 	for _, standard := range Standards() {

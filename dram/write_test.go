@@ -10,14 +10,14 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// written returns what a part prints, its tabs as bars.
+// written returns the description of a part, with tabs as bars.
 func written(s *Spec) string {
 	var b bytes.Buffer
 	s.Write(&b)
 	return strings.ReplaceAll(b.String(), "\t", "|")
 }
 
-// TestWriteByHand: a part is written with its organisation, timings, currents, commands and rules, each in its own place.
+// TestWriteByHand: the description of a part has its organisation, timings, currents, commands and rules in this order.
 func TestWriteByHand(t *testing.T) {
 	s, err := LookupSpec("ddr4-3200-8gb-x8")
 	if err != nil {
@@ -57,7 +57,7 @@ func TestWriteByHand(t *testing.T) {
 	}
 }
 
-// TestWriteStandards: a line for each standard with the number of its parts, and one for each part.
+// TestWriteStandards: one line for each standard with its number of parts, and one for each part.
 func TestWriteStandards(t *testing.T) {
 	var b bytes.Buffer
 	WriteStandards(&b, Standards())
@@ -100,7 +100,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestPartsOfTables: the name of a part in a table; the only part of a standard needs none; a part of another simulator's form is refused by its name.
+// TestPartsOfTables: a part in a table is named by both; a table's only part needs no name; a part in another simulator's format is refused
+// by its name.
 func TestPartsOfTables(t *testing.T) {
 	for name, want := range map[string][2]string{"a.toml": {"a.toml", ""}, "d/a.toml:p": {"d/a.toml", "p"}, "a.toml:": {"a.toml", ""}, "a:p": {"a:p", ""}} {
 		if file, part := TablePart(name); file != want[0] || part != want[1] {
@@ -142,7 +143,7 @@ func TestPartsOfTables(t *testing.T) {
 	}
 }
 
-// TestOwnTable: a table of one's own over a base has its own family, rows and sources; what is not its own comes from the base.
+// TestOwnTable: a user's table over a base has its own family, rows and sources, and inherits the rest from the base.
 func TestOwnTable(t *testing.T) {
 	if !IsTable("standard = 'mine'\n") || !IsTable("# x\nbase = 'ddr4'\n") || IsTable("[run]\nseed = 1\n") || IsTable("") {
 		t.Error("tables and other files are not told apart")
@@ -187,7 +188,7 @@ func TestOwnTable(t *testing.T) {
 	}
 }
 
-// TestSetByHand: a part's own keys, a timing of its standard, and what is neither.
+// TestSetByHand sets a part's own keys and a timing of its standard, and refuses other names.
 func TestSetByHand(t *testing.T) {
 	s, err := LookupSpec("ddr5-4800-16gb-x8")
 	if err != nil {
@@ -211,7 +212,7 @@ func TestSetByHand(t *testing.T) {
 	}
 }
 
-// TestEnergySums: each part of the energy is multiplied, summed and shared by itself.
+// TestEnergySums: each component of the energy is multiplied, summed and shared by itself.
 func TestEnergySums(t *testing.T) {
 	e := Energy{1, 2, 4, 8, 16, 32}
 	if e.TotalJoules() != 63 || e.Times(3) != (Energy{3, 6, 12, 24, 48, 96}) || e.UnitReads(.25) != (Energy{1, 2, 1, 8, 16, 32}) ||
@@ -220,7 +221,7 @@ func TestEnergySums(t *testing.T) {
 	}
 }
 
-// TestRepeatedMeter: what a meter counted since a copy is counted again as often as it is repeated; the copy stays as it was.
+// TestRepeatedMeter: what a meter counted since a copy is added again for each repetition; the copy does not change.
 func TestRepeatedMeter(t *testing.T) {
 	s, err := LookupSpec("ddr4-3200-8gb-x8")
 	if err != nil {

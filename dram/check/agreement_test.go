@@ -12,7 +12,7 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// drawTimings draws a part with timings that no two rules share by chance.
+// drawTimings draws a part whose timings are all different, so that rules cannot be confused.
 func drawTimings(t *rapid.T, s *dram.Spec) {
 	for _, p := range s.Parameters() {
 		if err := s.Set(p.Term, strconv.Itoa(rapid.IntRange(1, 60).Draw(t, p.Term))); err != nil {
@@ -25,9 +25,8 @@ func drawTimings(t *rapid.T, s *dram.Spec) {
 	s.TREFI = s.TRFC + 2*s.LongestAccess() + 1000
 }
 
-// TestStateAndCheckerAgree: for every pair of commands of every standard, wherever they lie,
-// the checker accepts the second at the first clock that State and the command buses give, and
-// rejects it one step earlier: the rules are looked up in histories here, and compiled there.
+// TestStateAndCheckerAgree: for every pair of commands of every standard, at any places, the checker accepts the second at the earliest
+// clock of State and the command buses, and rejects it one step before. The checker looks rules up in the history; State has them compiled.
 func TestStateAndCheckerAgree(t *testing.T) {
 	for _, standard := range dram.Standards() {
 		agreeOnAll(t, part(t, standard.PartNames()[0]))
@@ -42,7 +41,7 @@ func TestStateAndCheckerAgree(t *testing.T) {
 	})
 }
 
-// places are addresses of a command: first that of every pair's first command.
+// places returns addresses for a command; the first one is for the first command of a pair.
 func places(s *dram.Spec, cmd dram.Command) []dram.Address {
 	list := []dram.Address{at(0, 0, 0, 7, 0), at(0, 0, 1, 7, 0), at(0, int32(s.BankGroups)-1, 0, 7, 0), at(0, int32(s.BankGroups/2), 0, 7, 0)}
 	for rank := range int32(2 * s.Rules().PseudoChannels) {
@@ -59,10 +58,10 @@ func places(s *dram.Spec, cmd dram.Command) []dram.Address {
 	return list
 }
 
-// pairs checks one pair of commands after another, far apart.
+// pairs checks pairs of commands, one after another and far apart.
 type pairs struct {
 	state    *dram.State
-	checkers [2]*Checker // of shared buses, of private ones
+	checkers [2]*Checker // with shared buses, with private ones
 	clock    int64
 }
 
@@ -78,9 +77,9 @@ func agreeOnAll(t helper, s *dram.Spec) {
 	}
 }
 
-// found returns what the checker finds of second after so many steps.
+// found returns what the checker finds if second follows first after the given steps.
 func (p *pairs) found(first, second dram.Command, a, b dram.Address, steps int64, private int) []Violation {
-	const apart = 1 << 22 // more than any rule, a multiple of the steps of a clock
+	const apart = 1 << 22 // more than any rule, and a multiple of the steps of a clock
 	p.clock += apart
 	c := p.checkers[private]
 	c.found = c.found[:0]
@@ -88,14 +87,14 @@ func (p *pairs) found(first, second dram.Command, a, b dram.Address, steps int64
 	c.Check(Record{p.clock + steps, second, b})
 	return slices.DeleteFunc(c.found, func(v Violation) bool {
 		state := slices.Contains([]string{ruleState, ruleRow, rulePower, ruleDataClock, ruleDebt, rulePullIn}, v.Rule)
-		// An ACTA breaks its own rules.
+		// An ACTA alone violates the rules of activations.
 		return state || v.First == v.Second && v.Second.Command == dram.ACTA && v.Rule == "tRRD_S" || v.Rule == "tFAW" && (first == dram.ACTA || second == dram.ACTA)
 	})
 }
 
 func (p *pairs) agree(t helper, first, second dram.Command, a, b dram.Address) {
 	s := p.state.Spec()
-	// Of the buffers' commands each rank has its own bus.
+	// With private buses, commands of buffers go on each rank's own bus.
 	own := func(c dram.Command) bool { return c == dram.RDRES || c == dram.WRBUF }
 	private := 0
 	buses := dram.CommandBuses{Standard: s.Rules()}

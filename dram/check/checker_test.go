@@ -12,8 +12,7 @@ import (
 	"github.com/l3sim/l3sim/dram"
 )
 
-// checkRecords returns the violations of records that are not of an allowed
-// rule.
+// checkRecords returns the violations of records, without those of allowed rules.
 func checkRecords(spec *dram.Spec, ranks int, private bool, records []Record, allow ...string) []Violation {
 	c := NewChecker(spec, ranks, private)
 	for _, r := range records {
@@ -22,8 +21,7 @@ func checkRecords(spec *dram.Spec, ranks int, private bool, records []Record, al
 	return slices.DeleteFunc(c.Violations(), func(v Violation) bool { return slices.Contains(allow, v.Rule) })
 }
 
-// TestCheckerTable takes pairs of commands, the second one clock too early and
-// then in time, and names the rule that the first breaks.
+// TestCheckerTable issues the second command of a pair one clock too early, then on time, and requires the name of the violated rule.
 func TestCheckerTable(t *testing.T) {
 	open := func(b int32) Record { return Record{0, dram.ACT, at(0, b/4, b%4, 7, -1)} }
 	bank := func(g, b int32) dram.Address { return at(0, g, b, 7, 0) }
@@ -83,7 +81,7 @@ func TestCheckerTable(t *testing.T) {
 	}
 }
 
-// TestCheckerStates: what the banks do not allow, whatever the clock.
+// TestCheckerStates: commands that the state of the banks forbids at any clock.
 func TestCheckerStates(t *testing.T) {
 	act := Record{0, dram.ACT, at(0, 0, 0, 7, -1)}
 	for _, c := range []struct {
@@ -108,7 +106,7 @@ func TestCheckerStates(t *testing.T) {
 			t.Errorf("%s: %v: found %+v", c.rule, c.records, found)
 		}
 	}
-	// The command that opened the row is named, of all that ever did.
+	// Of all commands that opened the row, the last is named.
 	acta, prea := Record{1000, dram.ACTA, at(0, -1, -1, 3, -1)}, Record{2000, dram.PREA, at(0, -1, -1, -1, -1)}
 	for _, openers := range [][]Record{{acta, prea, {3000, dram.ACT, at(0, 0, 0, 7, -1)}}, {act, {500, dram.PRE, act.Address}, acta}} {
 		found := checkRecords(part(t, ddr43200), 1, false, append(slices.Clone(openers), Record{9000, dram.REF, prea.Address}), "tRRD_S", "tFAW")
@@ -121,8 +119,8 @@ func TestCheckerStates(t *testing.T) {
 	}
 }
 
-// TestOvertaking: a write's burst may go before that of another rank's read that was issued first, if it is over a tRTRS of one clock before it: the read's
-// begins 22 clocks after its command, the write's is over after 16 + 4.
+// TestOvertaking: a write's burst may come before that of an earlier read of another rank, if it ends tRTRS, one clock, before it. The
+// read's burst begins 22 clocks after its command, the write's ends after 16 + 4.
 func TestOvertaking(t *testing.T) {
 	for clock, broken := range map[int64]bool{1001: false, 1002: true, 1010: true, 1011: false} {
 		records := []Record{
@@ -151,8 +149,8 @@ func TestCheckerWindow(t *testing.T) {
 	}
 }
 
-// TestDebtsAreReportedOnce: a rank that caught up and owes too many REFs again broke the rule twice; one
-// that stays in debt broke it once.
+// TestDebtsAreReportedOnce: a rank that owes too many REFs, catches up and owes too many again violates the rule twice; one that stays in
+// debt, once.
 func TestDebtsAreReportedOnce(t *testing.T) {
 	spec := part(t, ddr43200)
 	interval, all := int64(12480), at(0, -1, -1, -1, -1)
@@ -178,7 +176,7 @@ func TestDebtsAreReportedOnce(t *testing.T) {
 	}
 }
 
-// TestCheckerPullIn: a tenth REF before the first falls due.
+// TestCheckerPullIn: a tenth REF is issued before the first is due.
 func TestCheckerPullIn(t *testing.T) {
 	var records []Record
 	for i := range int64(10) {
@@ -190,7 +188,7 @@ func TestCheckerPullIn(t *testing.T) {
 	}
 }
 
-// TestPrivateBuses: ranks with buses of their own do not meet.
+// TestPrivateBuses: ranks with private buses do not conflict.
 func TestPrivateBuses(t *testing.T) {
 	records := []Record{{5, dram.RDRES, at(0, -1, -1, -1, -1)}, {5, dram.RDRES, at(1, -1, -1, -1, -1)}}
 	if found := checkRecords(part(t, ddr43200), 2, true, records); len(found) != 0 {
@@ -201,11 +199,11 @@ func TestPrivateBuses(t *testing.T) {
 	}
 }
 
-// referenceLogs are the first 12,000 commands of DRAMsim3 for two traces of mixed reads and writes, with the
-// rules on RD to WR and on writes to two ranks mended (testdata/README.md).
+// referenceLogs are the first 12,000 commands of DRAMsim3 for traces of mixed reads and writes, with its rules on RD to WR and on writes to
+// two ranks corrected (testdata/README.md).
 var referenceLogs = []string{"m02", "m09", "mixed_4rank"}
 
-// readReferenceLog returns a log of testdata, the part that it names (ddr43200 without one), and the ranks.
+// readReferenceLog returns a log of testdata with its part (ddr43200 if it names none) and number of ranks.
 func readReferenceLog(t *testing.T, name string) (*dram.Spec, int, []Record) {
 	t.Helper()
 	f, err := os.Open(filepath.Join("testdata", name+".csv.gz"))
@@ -233,12 +231,12 @@ func TestCheckerPassesDRAMsim3(t *testing.T) {
 	}
 }
 
-// mutate breaks a rule at record i of a legal log in one of the ways that the
-// test draws, and says how; "" where the record does not suit the way.
+// mutate violates a rule at record i of a legal log, in a way that it draws. It returns a description, or "" if the record does not suit
+// that way.
 func mutate(t *rapid.T, spec *dram.Spec, ranks int, records []Record, i int) (string, []Record) {
 	r := records[i]
 	without := func() []Record { return slices.Delete(slices.Clone(records), i, i+1) }
-	// next returns the next command that concerns the bank of r.
+	// next returns the next command to the bank of r.
 	next := func() (Record, bool) {
 		for _, o := range records[i+1:] {
 			if o.Address.Rank == r.Address.Rank && (o.Command == dram.REF || o.Command == dram.PREA || !o.Command.AllBank() &&
@@ -265,8 +263,7 @@ func mutate(t *rapid.T, spec *dram.Spec, ranks int, records []Record, i int) (st
 	return "", nil
 }
 
-// early moves record i to one clock before the earliest at which the records
-// before it allow it.
+// early moves record i to one clock before the earliest that the previous records allow.
 func early(spec *dram.Spec, ranks int, records []Record, i int) (string, []Record) {
 	r := records[i]
 	s := dram.NewState(spec, ranks)
@@ -283,11 +280,10 @@ func early(spec *dram.Spec, ranks int, records []Record, i int) (string, []Recor
 	return "early", slices.Insert(moved, at, r)
 }
 
-// checkMutations mutates legal logs at random places; the checker must find
-// something that it did not find before.
+// checkMutations mutates a legal log at random places and requires a violation that was not there before.
 func checkMutations(t *testing.T, spec *dram.Spec, ranks int, records []Record) {
 	t.Helper()
-	const tail = 400 // commands after the mutation that can show it
+	const tail = 400 // commands after the mutation that may reveal it
 	done := map[string]int{}
 	rapid.Check(t, func(t *rapid.T) {
 		i := rapid.IntRange(0, len(records)-tail).Draw(t, "record")
@@ -306,7 +302,7 @@ func checkMutations(t *testing.T, spec *dram.Spec, ranks int, records []Record) 
 	t.Logf("mutations found: %v", done)
 }
 
-// TestCheckerRejectsMutations: DRAMsim3's logs, and one of our controller that has writes and reads over four ranks.
+// TestCheckerRejectsMutations mutates DRAMsim3's logs, and one of our controller with reads and writes of four ranks.
 func TestCheckerRejectsMutations(t *testing.T) {
 	for _, name := range referenceLogs {
 		spec, ranks, records := readReferenceLog(t, name)
@@ -314,8 +310,7 @@ func TestCheckerRejectsMutations(t *testing.T) {
 	}
 }
 
-// TestSecondHalves: the second half of an ACT of LPDDR5 needs a step that no other command takes, within
-// eight of the first.
+// TestSecondHalves: the second half of LPDDR5's ACT needs a free step of the bus within eight steps of the first half.
 func TestSecondHalves(t *testing.T) {
 	s := part(t, "lpddr5x-6400-16gb-x16")
 	records := []Record{{0, dram.ACT, at(0, 0, 0, 7, -1)}}
@@ -328,7 +323,7 @@ func TestSecondHalves(t *testing.T) {
 	if found := checkRecords(s, 2, false, records); len(found) != 1 || found[0].Rule != "command bus" || found[0].First != records[0] || found[0].Second != records[8] {
 		t.Errorf("no step is free: %+v", found)
 	}
-	// Two activations share the free steps: the older takes the first.
+	// Two activations compete for the free steps: the older one takes the first.
 	two := []Record{{0, dram.ACT, at(0, 0, 0, 7, -1)}, {1, dram.ACT, at(1, 0, 0, 7, -1)}}
 	for i := range int64(7) {
 		two = append(two, Record{2 + i, dram.PRE, at(int32(i%2), 1, 0, -1, -1)})

@@ -8,7 +8,7 @@ import (
 	"github.com/l3sim/l3sim/dram"
 )
 
-// TestDetailsByHand: what the checker says of a command, with the numbers of the bank, the row, the rank and the counts.
+// TestDetailsByHand: the checker's message about a command has the numbers of bank, row and rank, and the counts.
 func TestDetailsByHand(t *testing.T) {
 	all := at(0, -1, -1, -1, -1)
 	ddr4, ddr5 := part(t, ddr43200), *part(t, "ddr5-4800-16gb-x8")
@@ -17,7 +17,7 @@ func TestDetailsByHand(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	var often []Record // one bank, four times: one more than it takes
+	var often []Record // one bank, four times: once more than allowed
 	for i := range int64(4) {
 		often = append(often, Record{2000 * i, dram.ACT, at(0, 1, 2, 7, -1)}, Record{2000*i + 1000, dram.PRE, at(0, 1, 2, -1, -1)})
 	}
@@ -70,7 +70,7 @@ func TestDetailsByHand(t *testing.T) {
 	}
 }
 
-// TestFaultsOfSequences: each fault of a sequence with the flag, the part of the text that is wrong and what was expected.
+// TestFaultsOfSequences: the error of each fault in a sequence has the flag, the wrong part of the text and what was expected.
 func TestFaultsOfSequences(t *testing.T) {
 	spec := part(t, ddr43200)
 	for text, want := range map[string]string{

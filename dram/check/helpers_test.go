@@ -2,7 +2,7 @@ package check
 
 import "github.com/l3sim/l3sim/dram"
 
-// helper is what testing.TB and rapid.T have in common.
+// helper is the common part of testing.TB and rapid.T.
 type helper interface {
 	Helper()
 	Fatal(...any)

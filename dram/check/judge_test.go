@@ -7,9 +7,8 @@ import (
 	"github.com/l3sim/l3sim/dram"
 )
 
-// judge says whether a short log is legal, apart from the tables, the state and the checker: numbers
-// of one part in clocks, written down by hand, and every pair of commands weighed by what the
-// device does. It knows commands but those of power-down and self-refresh.
+// judge decides whether a short log is legal, independently of tables, State and checker: it has the timings of one part in clocks, written
+// by hand, and compares every pair of commands. It knows all commands except those of power-down and self-refresh.
 type judge struct {
 	part                            string
 	ranks, perPseudo                int // of the channel, of a pseudo-channel
@@ -22,23 +21,23 @@ type judge struct {
 	rtp, wr, wtrShort, wtrLong, rtw int
 	ppd                             int
 	rankGap                         int  // between bursts of two ranks
-	writesMeet                      bool // but not between writes
-	ccdRank                         int  // read to read of another rank, where that is a rule of its own
+	writesMeet                      bool // the gap does not apply between writes
+	ccdRank                         int  // read to read of another rank, if that has its own rule
 	rfc, rfcOne, afterOne, oneToOne int  // REF; REFsb or REFpb to ACT of its banks, of others, to the next
 	actToOne                        int
-	steps                           map[dram.Command]int // on the bus, where not 1
-	rows                            []dram.Command       // of the row bus, where there are two
+	steps                           map[dram.Command]int // on the bus, if not 1
+	rows                            []dram.Command       // commands of the row bus, if there are two buses
 	half                            bool                 // a step is half a clock
-	late                            bool                 // the device begins with a command's last step
-	pairs                           bool                 // REFpb takes a pair
+	late                            bool                 // the device takes a command with its last step
+	pairs                           bool                 // REFpb refreshes a pair
 	oneCounts                       bool                 // REFpb counts in tFAW
 	wck                             bool
 	second                          int  // steps until the second half of ACT
-	wholePseudo                     bool // activations, columns and refreshes count over all ranks of a pseudo-channel
-	groupBurst                      int  // clocks that a burst takes longer in its bank group, as WTR counts it
+	wholePseudo                     bool // activations, columns and refreshes count together for all ranks of a pseudo-channel
+	groupBurst                      int  // clocks by which a burst is longer within its bank group, for tWTR
 }
 
-// banksOf returns the banks of the rank that c concerns, as bits.
+// banksOf returns the banks of its rank that the command concerns, as bits.
 func (j *judge) banksOf(r Record) (set uint64) {
 	a := r.Address
 	own := int(a.BankGroup)*j.banks + int(a.Bank)
@@ -79,7 +78,7 @@ func (j *judge) clock() int {
 // length returns the steps of c on its bus.
 func (j *judge) length(c dram.Command) int { return max(1, j.steps[c]) }
 
-// effect returns the step at which the device takes the command.
+// effect returns the step at which the command takes effect in the device.
 func (j *judge) effect(r Record) int64 {
 	if j.late {
 		return r.Clock + int64(j.length(r.Command)) - 1
@@ -94,13 +93,13 @@ func (j *judge) closes(c dram.Command) bool {
 func (j *judge) reads(c dram.Command) bool  { return c == dram.RD || c == dram.RDA }
 func (j *judge) writes(c dram.Command) bool { return c == dram.WR || c == dram.WRA }
 
-// need returns the clocks between the effects of two commands, a first.
+// need returns the required clocks from the effect of a to that of b.
 func (j *judge) need(a, b Record) int {
 	if int(a.Address.Rank)/j.perPseudo != int(b.Address.Rank)/j.perPseudo {
 		return 0
 	}
 	sameRank := a.Address.Rank == b.Address.Rank || j.wholePseudo && (a.Command.AllBank() || b.Command.AllBank())
-	near := sameRank || j.wholePseudo // what a pseudo-channel with several SIDs shares
+	near := sameRank || j.wholePseudo // shared by the SIDs of a pseudo-channel
 	shared := sameRank && j.banksOf(a)&j.banksOf(b) != 0
 	group := sameRank && j.groupsOf(j.banksOf(a))&j.groupsOf(j.banksOf(b)) != 0
 	data := j.cwl + j.burst
@@ -150,7 +149,7 @@ func (j *judge) need(a, b Record) int {
 	return most
 }
 
-// legal returns "" for a legal log, else what is wrong with it.
+// legal returns "" for a legal log, or else what is wrong.
 func (j *judge) legal(log []Record) string {
 	if wrong := j.states(log); wrong != "" {
 		return wrong
@@ -171,7 +170,7 @@ func (j *judge) legal(log []Record) string {
 	return ""
 }
 
-// states follows the banks.
+// states checks the states of the banks.
 func (j *judge) states(log []Record) string {
 	rows := make([]int32, j.ranks*j.groups*j.banks)
 	for i := range rows {
@@ -211,7 +210,7 @@ func (j *judge) states(log []Record) string {
 	return ""
 }
 
-// window counts activations in tFAW.
+// window checks the activations in tFAW.
 func (j *judge) window(log []Record) string {
 	for i, last := range log {
 		for _, kind := range []func(dram.Command) bool{func(c dram.Command) bool { return c == dram.ACT }, func(c dram.Command) bool { return j.oneCounts && j.one(c) }} {
@@ -233,7 +232,7 @@ func (j *judge) window(log []Record) string {
 	return ""
 }
 
-// bus gives every step of each command bus to one command, and every second half a step.
+// bus requires that every step of a command bus has at most one command, and that every second half of an ACT finds a free step.
 func (j *judge) bus(log []Record) string {
 	for _, row := range []bool{false, true} {
 		taken := map[int64]bool{}
@@ -254,7 +253,7 @@ func (j *judge) bus(log []Record) string {
 		if j.second == 0 {
 			continue
 		}
-		for _, r := range log { // oldest first, each in the first free step
+		for _, r := range log { // oldest first, each takes the first free step
 			if r.Command != dram.ACT {
 				continue
 			}
@@ -272,7 +271,7 @@ func (j *judge) bus(log []Record) string {
 	return ""
 }
 
-// data keeps bursts apart, and those of two ranks by the gap.
+// data requires that bursts do not overlap, and that those of two ranks have the gap between them.
 func (j *judge) data(log []Record) string {
 	type burst struct {
 		from int
@@ -304,7 +303,7 @@ func (j *judge) data(log []Record) string {
 	return ""
 }
 
-// dataClock asks for WCK.
+// dataClock requires that WCK runs.
 func (j *judge) dataClock(log []Record) string {
 	for i, r := range log {
 		if !j.wck || !j.reads(r.Command) && !j.writes(r.Command) {

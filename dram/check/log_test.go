@@ -60,7 +60,7 @@ func TestLogRoundTrip(t *testing.T) {
 		}
 		s.TRFC = rapid.IntRange(1, 900).Draw(t, "tRFC")
 		if rapid.Bool().Draw(t, "custom") {
-			for _, p := range s.Parameters() { // what the table says of the part's name alone
+			for _, p := range s.Parameters() { // parameters that only the part's name gives
 				if err := s.Set(p.Term, strconv.Itoa(p.Clocks)); err != nil {
 					t.Fatal(err)
 				}
@@ -141,7 +141,7 @@ func TestLogErrors(t *testing.T) {
 	}
 }
 
-// zipped returns text compressed.
+// zipped returns compressed text.
 func zipped(tb testing.TB, text string) []byte {
 	tb.Helper()
 	var b bytes.Buffer
@@ -187,7 +187,7 @@ func FuzzLog(f *testing.F) {
 	})
 }
 
-// Nothing that a log holds makes memory or an error message large.
+// TestLogReaderIsBounded: no log makes memory or an error message large.
 func TestLogReaderIsBounded(t *testing.T) {
 	long := strings.Repeat("x", 60_000)
 	for _, text := range []string{"# spec = " + long, "# ranks = " + long, "# buses = " + long, "# allow = " + long, "# allow = tRP, " + long,
@@ -214,7 +214,7 @@ func TestLogReaderIsBounded(t *testing.T) {
 	}
 }
 
-// A log of nothing but violations is not held in memory to its end.
+// TestViolationsAreBounded: a log of violations alone is not held in memory.
 func TestViolationsAreBounded(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("# spec = ddr4-3200-8gb-x8\n# ranks = 1\n" + logColumns + "\n")

@@ -11,7 +11,7 @@ import (
 
 var twoClocks = map[dram.Command]int{dram.ACT: 2, dram.RD: 2, dram.RDA: 2, dram.WR: 2, dram.WRA: 2}
 
-// judges have a part of each standard, in clocks from the sources that its table names.
+// judges have a part of each standard, with clocks from the sources that its table names.
 var judges = []judge{
 	{part: "ddr4-3200-8gb-x8", ranks: 2, perPseudo: 2, groups: 4, banks: 4, cl: 22, cwl: 16, burst: 4, rcdRead: 22, rcdWrite: 22, ras: 52, rc: 74,
 		rp: 22, rpAll: 22, rrdShort: 4, rrdLong: 8, faw: 34, ccdShort: 4, ccdLong: 8, ccdWrite: 8, rtp: 12, wr: 24, wtrShort: 4, wtrLong: 12,
@@ -42,11 +42,11 @@ var judges = []judge{
 		rtw: 12, ppd: 2, rankGap: 1, writesMeet: true, rfc: 392},
 }
 
-// judged are the commands that the judges know.
+// judged are the commands that judges know.
 var judged = []dram.Command{dram.ACT, dram.ACT, dram.ACT, dram.PRE, dram.RD, dram.RD, dram.RD, dram.WR, dram.WR, dram.RDA, dram.WRA, dram.PREA,
 	dram.REF, dram.REFsb, dram.REFpb, dram.PREsb}
 
-// place gives a command the address of its kind.
+// place returns a as an address for the command c.
 func place(s *dram.Spec, c dram.Command, a dram.Address) dram.Address {
 	switch s.Rules().Action(c).Span {
 	case dram.WholeRank, dram.WholeChannel:
@@ -63,8 +63,8 @@ func place(s *dram.Spec, c dram.Command, a dram.Address) dram.Address {
 	return a
 }
 
-// legalLog draws a legal log of n commands, packed as tightly as the rules let them or a little less, on
-// few banks, so that they meet.
+// legalLog draws a legal log of n commands on few banks, so that they interact. They are as close as the rules allow, or a little further
+// apart.
 func legalLog(random *rand.Rand, s *dram.Spec, ranks, n int) []Record {
 	var log []Record
 	q := dram.NewSequence(s, ranks)
@@ -98,7 +98,7 @@ func legalLog(random *rand.Rand, s *dram.Spec, ranks, n int) []Record {
 	return log
 }
 
-// suits reports whether the banks of c have the state that it needs.
+// suits reports whether c's banks are in the state that it needs.
 func suits(state *dram.State, s *dram.Spec, ranks int, c dram.Command, a dram.Address) bool {
 	action := s.Rules().Action(c)
 	first, count := int(a.Rank), 1
@@ -150,8 +150,8 @@ func mutant(random *rand.Rand, s *dram.Spec, ranks int, log []Record) []Record {
 	return log
 }
 
-// TestMutants: the checker and a judge written apart agree on legal logs of every standard and on
-// mutants of them with one command changed: all illegal ones are found, and legal ones accepted.
+// TestMutants: the checker and an independent judge agree on legal logs of every standard, and on mutants with one command changed: every
+// illegal log is rejected and every legal one accepted.
 func TestMutants(t *testing.T) {
 	logs := deep.Of(4, 12, 400)
 	judging := map[string]bool{}

@@ -8,7 +8,7 @@ import (
 	"github.com/l3sim/l3sim/dram"
 )
 
-// rules returns the rules that records break.
+// rules returns the rules that the records violate.
 func rules(spec *dram.Spec, ranks int, records []Record) []string {
 	var names []string
 	for _, v := range checkRecords(spec, ranks, false, records) {
@@ -17,7 +17,7 @@ func rules(spec *dram.Spec, ranks int, records []Record) []string {
 	return names
 }
 
-// TestPowerDown: what a rank in power-down or self-refresh takes, and when it does again.
+// TestPowerDown: the commands that a rank in power-down or self-refresh accepts, and when it accepts others again.
 func TestPowerDown(t *testing.T) {
 	s := part(t, ddr43200)
 	all, bank := at(0, -1, -1, -1, -1), at(0, 0, 0, 7, -1)
@@ -40,9 +40,9 @@ func TestPowerDown(t *testing.T) {
 		{[]string{"tCKESR"}, []Record{{30, dram.SRE, all}, {38, dram.SRX, all}}},
 		{[]string{"tXSDLL"}, []Record{{30, dram.SRE, all}, {39, dram.SRX, all}, {700, dram.ACT, bank}, {39 + 1023, dram.RD, read}}},
 		{[]string{"bank state"}, []Record{{0, dram.ACT, bank}, {100, dram.SRE, all}}},
-		// Another rank goes on.
+		// Other ranks continue.
 		{nil, []Record{{30, dram.SRE, all}, {31, dram.ACT, at(1, 0, 0, 7, -1)}}},
-		// In self-refresh nothing falls due: 8 REFs may be owed after it, as before.
+		// No refresh becomes due in self-refresh; after it, 8 REFs may be owed as before.
 		{nil, []Record{{30, dram.SRE, all}, {50 * 12480, dram.SRX, all}, {58*12480 - 100, dram.ACT, bank}}},
 		{[]string{"refresh debt"}, []Record{{30, dram.SRE, all}, {50 * 12480, dram.SRX, all}, {59 * 12480, dram.ACT, bank}}},
 	} {
@@ -53,7 +53,7 @@ func TestPowerDown(t *testing.T) {
 	}
 }
 
-// TestRefreshExcess: of a rank's REFs at most 16 lie within 2 tREFI, though it may owe 8 and be 8 ahead.
+// TestRefreshExcess: a rank may have at most 16 REFs within 2 tREFI, even if it may owe 8 and be 8 ahead.
 func TestRefreshExcess(t *testing.T) {
 	s := part(t, ddr43200)
 	var records []Record
@@ -69,12 +69,12 @@ func TestRefreshExcess(t *testing.T) {
 	}
 }
 
-// TestExtraRefresh: after a self-refresh a rank may be one REF further ahead, since it needs one that no tREFI asks for.
+// TestExtraRefresh: after self-refresh a rank may be one more REF ahead, since it needs one beyond those of every tREFI.
 func TestExtraRefresh(t *testing.T) {
 	s := part(t, ddr43200)
 	for _, asleep := range []bool{false, true} {
 		var records []Record
-		most := 9 // the first falls due within the first tREFI
+		most := 9 // the first becomes due within the first tREFI
 		if asleep {
 			records, most = []Record{{30, dram.SRE, at(0, -1, -1, -1, -1)}, {39, dram.SRX, at(0, -1, -1, -1, -1)}}, 10
 		}
@@ -90,8 +90,7 @@ func TestExtraRefresh(t *testing.T) {
 	}
 }
 
-// TestRefreshByBanks: on every standard, refreshes of some banks that go round all of them are
-// refresh enough, and one bank that is left out is not.
+// TestRefreshByBanks: on every standard, partial refreshes that cover all banks are sufficient, and leaving out one bank is not.
 func TestRefreshByBanks(t *testing.T) {
 	for _, standard := range dram.Standards() {
 		s := part(t, standard.PartNames()[0])
@@ -108,13 +107,13 @@ func TestRefreshByBanks(t *testing.T) {
 							a := place(s, f.Command, at(rank, int32(i/s.BanksPerGroup), int32(i%s.BanksPerGroup), -1, -1))
 							first, stride, _ := s.Spanned(f.Command, a)
 							if i != first || skip && i == 1 || skip && i == 0 && stride == 1 && f.Command.AllBank() && n > 0 {
-								continue // another bank's stands for it
+								continue // refreshed together with another bank
 							}
 							q.Issue(f.Command, a, n*interval)
 						}
 					}
 				}
-				q.Issue(dram.PREA, at(0, -1, -1, -1, -1), 12*interval) // by now debts are seen
+				q.Issue(dram.PREA, at(0, -1, -1, -1, -1), 12*interval) // late enough for debts to be found
 				slices.SortStableFunc(records, func(a, b Record) int { return int(a.Clock - b.Clock) })
 				got := rules(s, ranks, records)
 				if late := slices.Contains(got, "refresh debt"); late != skip || !skip && len(got) > 0 {
@@ -125,7 +124,7 @@ func TestRefreshByBanks(t *testing.T) {
 	}
 }
 
-// TestRefreshManagement: a device that asks for RFM counts the activations of each bank.
+// TestRefreshManagement: with a device that requires RFM, the activations of each bank are counted.
 func TestRefreshManagement(t *testing.T) {
 	s := part(t, "ddr5-4800-16gb-x8")
 	for key, value := range map[string]string{"RAAIMT": "2", "RAAMMT": "4"} {
@@ -160,7 +159,7 @@ func TestRefreshManagement(t *testing.T) {
 	}
 }
 
-// TestSelfRefreshTakesAllOff: of a device that takes four activations, self-refresh leaves room for four more and not for five.
+// TestSelfRefreshTakesAllOff: if a device allows four activations, it allows four more after self-refresh, and not five.
 func TestSelfRefreshTakesAllOff(t *testing.T) {
 	s := part(t, "ddr5-4800-16gb-x8")
 	for key, value := range map[string]string{"RAAIMT": "2", "RAAMMT": "4"} {
@@ -187,7 +186,7 @@ func TestSelfRefreshTakesAllOff(t *testing.T) {
 	}
 }
 
-// TestManagementOfPseudoChannel: an RFM of a pseudo-channel takes off in each of its ranks, and in none of the other's.
+// TestManagementOfPseudoChannel: an RFM of a pseudo-channel lowers the counts of all its ranks, and of no other's.
 func TestManagementOfPseudoChannel(t *testing.T) {
 	table, err := dram.ReadStandard("managed.toml", strings.NewReader(`
 standard = "managed"

@@ -12,8 +12,8 @@ import (
 	"github.com/l3sim/l3sim/dram"
 )
 
-// TestReportByHand: counts by rule in the tables' order, foreign rules behind; failures before allowed ones, each in the log's order; parts that an
-// address lacks are left out, and so is a first command or a distance that there is not; clock 0 is a clock.
+// TestReportByHand: counts of rules are in the order of the tables, other rules last. Failures come before allowed violations, each in the
+// log's order. Parts that an address lacks are left out, as are a missing first command and distance; clock 0 is written.
 func TestReportByHand(t *testing.T) {
 	act := Record{10, dram.ACT, at(1, 2, 3, 44, -1)}
 	read := Record{25, dram.RD, at(1, 2, 3, 44, 5)}
@@ -60,7 +60,7 @@ func TestReportByHand(t *testing.T) {
 	}
 }
 
-// TestReportOfMany: a log without violations prints its counts alone; of many violations 50 are listed and the others counted.
+// TestReportOfMany: without violations only the counts are printed; of many violations, 50 are listed and the rest counted.
 func TestReportOfMany(t *testing.T) {
 	print := func(n int) string {
 		var text bytes.Buffer
@@ -87,7 +87,7 @@ func TestReportOfMany(t *testing.T) {
 
 var errFull = errors.New("full")
 
-// full is a writer of so many bytes.
+// full is a writer with room for left bytes.
 type full struct{ left int }
 
 func (f *full) Write(p []byte) (int, error) {
@@ -97,7 +97,7 @@ func (f *full) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestLog: a log's own part, ranks and buses go before the caller's; what cannot be checked is said.
+// TestLog: a log's own part, ranks and buses override the caller's; what cannot be checked is reported.
 func TestLog(t *testing.T) {
 	spec := part(t, ddr43200)
 	const read = logColumns + "\n0,ACT,1,0,0,7,-1\n# pause\n\n21,RD,1,0,0,7,0\n"
@@ -159,7 +159,7 @@ func must(t *testing.T, text string) *LogReader {
 	return l
 }
 
-// TestDeclarations: what a log's header says, and what it must not.
+// TestDeclarations: what a log's header may declare, and errors in it.
 func TestDeclarations(t *testing.T) {
 	for text, want := range map[string]string{
 		"# ranks = 0":               "x.log:1: ranks = 0: expected 1 to 64",
@@ -186,7 +186,7 @@ func TestDeclarations(t *testing.T) {
 	}
 }
 
-// TestKnownRules: the rules of a standard and those that are of none.
+// TestKnownRules: names that are rules of a standard, and names that are not.
 func TestKnownRules(t *testing.T) {
 	ddr4, ddr5 := part(t, ddr43200).Rules(), part(t, "ddr5-4800-16gb-x8").Rules()
 	if err := KnownRules("--allow", []string{"tRCD", "bank state", "refresh pull-in", "command", "address", "row", "power state", "command bus", "burst", "data clock", "refresh management", "refresh debt"}, ddr4); err != nil {
@@ -205,7 +205,8 @@ func TestKnownRules(t *testing.T) {
 	}
 }
 
-// TestTimeSequence: DDR4-3200: tRCD 22, tCCD_L 8, tRAS 52 is longer than the read's end, tRP 22; the other rank waits for the command bus alone.
+// TestTimeSequence times a sequence on DDR4-3200: tRCD 22, tCCD_L 8, tRAS 52 (later than the end of the read), tRP 22. The other rank waits
+// for the command bus alone.
 func TestTimeSequence(t *testing.T) {
 	spec := part(t, ddr43200)
 	commands, err := ParseSequence("--commands", spec, 2, "ACT 0.1.2, RD 0.1.2 x2, ACT 1.0.0, PRE 0.1.2, ACT 0.1.2")

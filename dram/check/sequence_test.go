@@ -9,8 +9,8 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// TestSequenceByHand: the numbers of a place are a rank, a bank group and a bank, in this order and from 0. Ranks are as many as the channel has;
-// this part has four groups of four banks. A command that concerns a rank has its number alone.
+// TestSequenceByHand: a place is a rank, a bank group and a bank, in this order, from 0. This part has four groups of four banks; the
+// channel has as many ranks as given. A command of a whole rank has its number alone.
 func TestSequenceByHand(t *testing.T) {
 	spec := part(t, ddr43200)
 	bank := func(rank, group, bank int32) dram.Address { // in its first row
@@ -40,7 +40,7 @@ func TestSequenceByHand(t *testing.T) {
 	}
 }
 
-// TestPlacesOfSameBank: a refresh of the same bank in all groups has a rank and a bank, whatever stands between, and is written with a star.
+// TestPlacesOfSameBank: a same-bank refresh has a rank and a bank; its group may be anything and is written with a star.
 func TestPlacesOfSameBank(t *testing.T) {
 	spec := part(t, "ddr5-4800-16gb-x8")
 	got, err := ParseSequence("--commands", spec, 2, "REFsb 1.*.3, REFsb 0.7.2")
@@ -53,7 +53,7 @@ func TestPlacesOfSameBank(t *testing.T) {
 	}
 }
 
-// FuzzSequence: a sequence is refused with an input.Error that names the flag, or has commands at places of the rank, which can be timed.
+// FuzzSequence: a sequence is refused with an input.Error that names the flag, or has commands at valid places, which can be timed.
 func FuzzSequence(f *testing.F) {
 	spec := part(f, ddr43200)
 	for _, text := range []string{"ACT 0.1.2, RD 0.1.2 x4, PRE 0.1.2", "REF 1", "ACT 0.1", "ACT 0.1.2 x201", "ACT 0.1.2 x0", "WR 0.-1.2", "PREA 0, , "} {

@@ -13,7 +13,7 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// burstsOf returns the bursts of a request.
+// burstsOf returns the number of bursts of a request.
 func burstsOf(s *Setup, r *Request) int64 {
 	size := s.requestBytes()
 	if r.Bytes > 0 {
@@ -22,7 +22,7 @@ func burstsOf(s *Setup, r *Request) int64 {
 	return max(1, int64(size)/int64(s.Spec.BurstBytes()))
 }
 
-// drawSizes gives some requests a size of their own, to which their addresses are aligned.
+// drawSizes gives some requests their own size, and aligns their addresses to it.
 func drawSizes(t *rapid.T, s *Setup, requests []Request) {
 	if !rapid.Bool().Draw(t, "sizes") {
 		return
@@ -43,8 +43,8 @@ func partSetup(tb helper, standard *dram.Standard, channels int) *Setup {
 	return s
 }
 
-// TestRequestsMoveTheirBytes: on every standard, whatever its bursts have, consecutive requests of 64 B move 64 bytes each, of every pseudo-channel alike,
-// and none faster than the data bus.
+// TestRequestsMoveTheirBytes: on every standard, whatever the size of its bursts, consecutive requests of 64 B move 64 bytes each, from all
+// pseudo-channels alike, and no faster than the data bus.
 func TestRequestsMoveTheirBytes(t *testing.T) {
 	const n = 4096
 	for _, standard := range dram.Standards() {
@@ -83,7 +83,7 @@ func TestRequestsMoveTheirBytes(t *testing.T) {
 	}
 }
 
-// TestLinesOfFourReads: four lines of 64 B, on a part with bursts of 32 B, read columns 0 to 7: all of their bytes.
+// TestLinesOfFourReads: on a part with bursts of 32 B, reading four lines of 64 B reads columns 0 to 7.
 func TestLinesOfFourReads(t *testing.T) {
 	s := setup(t, "default")
 	s.Spec, s.Ranks = part(t, "lpddr5x-8533-16gb-x16"), 1
@@ -99,8 +99,8 @@ func TestLinesOfFourReads(t *testing.T) {
 	}
 }
 
-// TestSplitByHand: a trace whose requests are split by hand gives the commands, the end and the energy that the size gives, and a request ends with the last
-// of its parts.
+// TestSplitByHand: a trace whose requests are split by hand gives the same commands, end and energy as the trace with sizes; a request ends
+// with its last burst.
 func TestSplitByHand(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := setup(t, rapid.SampledFrom(PolicyNames()).Draw(t, "policy"))
@@ -131,7 +131,7 @@ func TestSplitByHand(t *testing.T) {
 	})
 }
 
-// TestRequestEndsWithItsLastBurst: of a line of two bursts in one row the second follows tCCD later, and the line's latency ends with it.
+// TestRequestEndsWithItsLastBurst: of two bursts in one row the second follows after tCCD, and the request's latency includes it.
 func TestRequestEndsWithItsLastBurst(t *testing.T) {
 	for _, write := range []bool{false, true} {
 		s := setup(t, "default")
@@ -148,7 +148,7 @@ func TestRequestEndsWithItsLastBurst(t *testing.T) {
 	}
 }
 
-// TestChannelsShareARequest: where the mapping puts the bursts of a request in several channels it ends with the last of all, and counts once.
+// TestChannelsShareARequest: a request whose bursts are mapped to several channels ends with the last of all bursts, and counts once.
 func TestChannelsShareARequest(t *testing.T) {
 	s := setup(t, "default")
 	s.Channels, s.Policy.Mapping = 2, "rorababgcoch"
@@ -172,8 +172,8 @@ func TestChannelsShareARequest(t *testing.T) {
 	}
 }
 
-// TestRequestsSmallerThanABurst: requests of one burst merge while it is pending; a read takes data from a pending write only of the bytes that this has,
-// and with ECC a write of part of a burst reads the burst first.
+// TestRequestsSmallerThanABurst: requests within one burst merge while it is pending. A pending write forwards only the bytes that it has.
+// With ECC, a write of part of a burst reads the burst first.
 func TestRequestsSmallerThanABurst(t *testing.T) {
 	for _, c := range []struct {
 		name                                   string
@@ -206,7 +206,7 @@ func TestRequestsSmallerThanABurst(t *testing.T) {
 	}
 }
 
-// TestMergedBurstsEndTheirRequest: a request of two bursts ends though the first one is merged, forwarded or replaced, and counts once.
+// TestMergedBurstsEndTheirRequest: a request of two bursts ends even if the first is merged, forwarded or replaced, and counts once.
 func TestMergedBurstsEndTheirRequest(t *testing.T) {
 	for _, c := range []struct {
 		name                                               string
@@ -237,7 +237,7 @@ func TestMergedBurstsEndTheirRequest(t *testing.T) {
 	}
 }
 
-// TestRequestBytesErrors: sizes that are none, and addresses that do not fit a size that is given.
+// TestRequestBytesErrors: invalid sizes, and addresses that are not aligned to the size.
 func TestRequestBytesErrors(t *testing.T) {
 	row := "a power of two, 1 to 2048: a row of lpddr5x-8533-16gb-x16"
 	for _, c := range []struct {
@@ -254,7 +254,7 @@ func TestRequestBytesErrors(t *testing.T) {
 		{0, Request{Bytes: 4096}, "request 2 = 4096 bytes: expected " + row},
 		{0, Request{Bytes: 64, Address: 32}, "request 2 = 0x20: expected a multiple of 64, the bytes of the request"},
 		{256, Request{Address: 64}, "request 2 = 0x40: expected a multiple of 256, the bytes of the request"},
-		{0, Request{Address: 0x44}, ""}, // the line that holds it
+		{0, Request{Address: 0x44}, ""}, // the line at this address
 		{OneBurst, Request{Address: 0x44}, ""},
 		{2048, Request{Address: 2048}, ""},
 		{1, Request{Address: 3}, ""},
@@ -269,7 +269,8 @@ func TestRequestBytesErrors(t *testing.T) {
 	}
 }
 
-// TestSharedEndsByHand: of requests that two channels served, the first acceptance and the last end count, in clocks of two steps, rounded up.
+// TestSharedEndsByHand: for requests served by two channels, the first acceptance and the last end count, in clocks of two steps, rounded
+// up.
 func TestSharedEndsByHand(t *testing.T) {
 	one := &Stats{shared: []openRequest{{shared: 1, accepted: 50, arrived: 10, end: 90}, {shared: 2, accepted: 7, arrived: 7, end: 20, write: true, wrapped: true}, {shared: 3, accepted: 4, arrived: 4, end: -1, write: true}}}
 	other := &Stats{shared: []openRequest{{shared: 2, accepted: 9, arrived: 7, end: 30, write: true, wrapped: true}, {shared: 1, accepted: 20, arrived: 10, end: 71}, {shared: 3, accepted: 3, arrived: 4, end: -1, write: true}}}
@@ -282,8 +283,8 @@ func TestSharedEndsByHand(t *testing.T) {
 	}
 }
 
-// TestWritesAreTimedFromTheirAcceptance: of 1,000 writes that come at once each waits for those of the full buffer in front of it alone, though all of them
-// take longer. Those of two bursts do alike.
+// TestWritesAreTimedFromTheirAcceptance: each of 1,000 simultaneous writes, of one or two bursts, waits only for those of the full buffer
+// before it, although all of them take longer.
 func TestWritesAreTimedFromTheirAcceptance(t *testing.T) {
 	for _, size := range []int32{64, 128} {
 		s := setup(t, "default")

@@ -18,14 +18,14 @@ import (
 
 var update = flag.Bool("update", false, "write the table of DEVIATIONS.md")
 
-// dramsim3 is what DRAMsim3 gave for one trace, and the set-up in which it did.
+// dramsim3 holds DRAMsim3's results for one trace, and the set-up.
 type dramsim3 struct {
 	trace, part            string
 	channels, ranks, tREFI int
 	end, act, ref, rowHits int64
 	latency                float64
 	longest                int64
-	patience               int64 // the longest read may take this many times DRAMsim3's
+	patience               int64 // allowed ratio of the longest read to DRAMsim3's
 	mixed                  bool  // reads and writes that keep the data bus busy
 	made                   []Request
 }
@@ -41,8 +41,8 @@ var mixedSetups = map[string]dramsim3{
 	"m12_hot_r50_4rank_x8_2ch_sparse": {part: ddr43200, channels: 2, ranks: 4, tREFI: 12480},
 }
 
-// readReference returns DRAMsim3's results under the rules of the project; the fourteen
-// older ones are those of its own, which differ in trace 10 alone.
+// readReference returns DRAMsim3's results with the project's corrections of its rules. The fourteen older results are with its own rules,
+// which differ in trace 10 alone.
 func readReference(tb testing.TB) (list []dramsim3) {
 	tb.Helper()
 	for _, r := range readTable(tb, "dramsim3_results.csv") {
@@ -59,10 +59,10 @@ func readReference(tb testing.TB) (list []dramsim3) {
 	return list
 }
 
-// with adds the results of a row.
+// with returns d with the results of a row.
 func (d dramsim3) with(r map[string]string) dramsim3 {
 	number := func(key string) int64 {
-		v, _ := strconv.ParseInt(r[key], 10, 64) // a table without the column has none left
+		v, _ := strconv.ParseInt(r[key], 10, 64) // 0 for a table without the column
 		return v
 	}
 	d.trace, d.end, d.act, d.ref, d.rowHits = r["trace"], number("end_clock"), number("act"), number("ref"), number("row_hits")
@@ -71,7 +71,7 @@ func (d dramsim3) with(r map[string]string) dramsim3 {
 	return d
 }
 
-// readTable returns the rows of a file of testdata by the names of its columns.
+// readTable returns the rows of a file of testdata, keyed by column.
 func readTable(tb testing.TB, name string) (list []map[string]string) {
 	tb.Helper()
 	f, err := os.Open(filepath.Join("testdata", name))
@@ -148,8 +148,7 @@ func (d *dramsim3) replay(tb testing.TB, policy string) *Stats {
 // over is a relative to b, in per cent.
 func over(a, b int64) float64 { return 100 * (float64(a)/float64(b) - 1) }
 
-// TestDRAMsim3 replays every reference trace under the policy that decides as
-// DRAMsim3 does, under the rules of the standard.
+// TestDRAMsim3 replays every reference trace with the policy that makes DRAMsim3's decisions, under the rules of the standard.
 func TestDRAMsim3(t *testing.T) {
 	for i, r := range readReference(t) {
 		if !deep.Case(i, 3) {
@@ -174,10 +173,9 @@ func TestDRAMsim3(t *testing.T) {
 	}
 }
 
-// TestDefaultAgainstDRAMsim3 holds what DEVIATIONS.md says of the default policy, and writes its
-// table: no trace takes 1% longer than in DRAMsim3, and no read waits longer than its longest (on
-// mixed traffic: twice as long); where reads and writes keep the bus busy the default policy takes at
-// least a tenth less, or comes within 3% of the bound.
+// TestDefaultAgainstDRAMsim3 checks DEVIATIONS.md's claims about the default policy, and writes its table. No trace takes 1% longer than in
+// DRAMsim3, and no read waits longer than its longest (on mixed traffic, twice as long). If reads and writes keep the bus busy, the default
+// policy takes at least a tenth less, or is within 3% of the bound.
 func TestDefaultAgainstDRAMsim3(t *testing.T) {
 	var table strings.Builder
 	for _, r := range readReference(t) {
@@ -202,7 +200,7 @@ func TestDefaultAgainstDRAMsim3(t *testing.T) {
 	writeTable(t, "table", table.String())
 }
 
-// judge holds the end and the longest read of a trace against DRAMsim3's.
+// judge compares the end and the longest read of a trace with DRAMsim3's.
 func (d *dramsim3) judge(t *testing.T, s *Stats) {
 	t.Helper()
 	if over(s.EndClock, d.end) > 1 {
@@ -213,7 +211,7 @@ func (d *dramsim3) judge(t *testing.T, s *Stats) {
 	}
 }
 
-// TestUnseenAgainstDRAMsim3 holds the default policy to the same on traces that are made here, and writes their table.
+// TestUnseenAgainstDRAMsim3 makes the same checks on generated traces, and writes their table.
 func TestUnseenAgainstDRAMsim3(t *testing.T) {
 	deep.Only(t)
 	var table strings.Builder
@@ -265,9 +263,9 @@ func writeTable(t *testing.T, name, rows string) {
 	}
 }
 
-// bound is a clock before which no controller can be through with the trace, whatever it knows ahead, if no REF is put off: its
-// bursts take the data bus of the busiest channel, and each row must be opened, four in tFAW. A REF stops one rank:
-// of several, the others keep the bus. Requests of one burst may merge and count once.
+// bound returns a clock before which no controller can finish the trace, whatever it knows in advance, if no REF is postponed. The trace's
+// bursts need the data bus of the busiest channel, and each of its rows an activation, four in tFAW. A REF stops one rank; with several
+// ranks, the others keep the bus busy. Requests of one burst may merge and count once.
 func (d *dramsim3) bound(tb testing.TB) int64 {
 	s := d.setup(tb, "default")
 	m, err := s.Mapping()
@@ -295,15 +293,15 @@ func (d *dramsim3) bound(tb testing.TB) int64 {
 	}
 	spec := s.Spec
 	bus := slices.Max(bursts) * int64(spec.BurstClocks())
-	// From the last ACT before a REF to the first after it; four may follow at once.
+	// From the last ACT before a REF to the first one after it; four may follow at once.
 	activate := withRefresh(slices.Max(rows)*int64(spec.TFAW)/4, d.tREFI, spec.TRC+spec.TRFC-spec.TFAW)
-	if d.ranks == 1 { // from the end of a burst to the next
+	if d.ranks == 1 { // from the end of the last burst to the next one
 		bus = withRefresh(bus, d.tREFI, spec.TRP+spec.TRFC+spec.TRCD)
 	}
 	return max(bus, activate)
 }
 
-// withRefresh returns the clocks in which so many clocks of work are done that stops for some at each REF.
+// withRefresh returns the clocks for some clocks of work that pauses at each REF.
 func withRefresh(work int64, tREFI, stop int) int64 {
 	return work + work/int64(tREFI-stop)*int64(stop)
 }

@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// randomReads are n reads at random addresses of four ranks, all offered at
-// clock 0.
+// randomReads returns n reads at random addresses of four ranks, all offered at clock 0.
 func randomReads(n int) []Request {
 	rng := rand.New(rand.NewPCG(1, 2))
 	requests := make([]Request, n)
@@ -17,7 +16,7 @@ func randomReads(n int) []Request {
 	return requests
 }
 
-// streamReads are n reads that walk through the four bank groups, row by row.
+// streamReads returns n reads that walk through the four bank groups, row by row.
 func streamReads(n int) []Request {
 	requests := make([]Request, n)
 	for i := range requests {
@@ -27,7 +26,7 @@ func streamReads(n int) []Request {
 	return requests
 }
 
-// sparseReads are n random reads, one every 20,000 clocks.
+// sparseReads returns n random reads, one every 20,000 clocks.
 func sparseReads(n int) []Request {
 	requests := randomReads(n)
 	for i := range requests {
@@ -36,7 +35,7 @@ func sparseReads(n int) []Request {
 	return requests
 }
 
-// mixedStreams are n requests of eight streams by turns, of which two write.
+// mixedStreams returns n requests of eight streams in turn, two of which write.
 func mixedStreams(n int) []Request {
 	requests := make([]Request, n)
 	for i := range requests {
@@ -94,8 +93,7 @@ func BenchmarkLines(b *testing.B) {
 	}
 }
 
-// TestNoAllocationPerRequest compares runs of two lengths: what they allocate
-// is the controller, not the requests.
+// TestNoAllocationPerRequest compares runs of two lengths: only the controller allocates memory, not requests.
 func TestNoAllocationPerRequest(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the race detector, which -short is for, allocates by itself")
@@ -109,7 +107,7 @@ func TestNoAllocationPerRequest(t *testing.T) {
 		}
 	}
 	few, many := testing.AllocsPerRun(3, func() { replayLines(t, 2_000) }), testing.AllocsPerRun(3, func() { replayLines(t, 20_000) })
-	if many > few+8 { // the list of open requests doubles a few times
+	if many > few+8 { // the list of open requests grows by doubling
 		t.Errorf("of several bursts: %v allocations for 2,000 requests, %v for 20,000", few, many)
 	}
 }

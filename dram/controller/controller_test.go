@@ -18,8 +18,8 @@ import (
 	"github.com/l3sim/l3sim/internal/deep"
 )
 
-// replayLog replays requests and returns what happened and the command log, whose header names no part: a test may have changed its part so
-// that no table has it.
+// replayLog replays requests and returns the statistics and the command log. The log's header names no part, since a test may have changed
+// its part.
 func replayLog(tb helper, s *Setup, requests []Request) (*Stats, []check.Record) {
 	tb.Helper()
 	var b bytes.Buffer
@@ -38,7 +38,7 @@ func replayLog(tb helper, s *Setup, requests []Request) (*Stats, []check.Record)
 	return stats, records
 }
 
-// byte addresses under rochrababgco, four ranks.
+// Distances of byte addresses under rochrababgco with four ranks.
 const (
 	nextColumn = 64
 	nextGroup  = 1 << 13
@@ -52,7 +52,7 @@ func TestSingleAccesses(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		requests []Request
-		want     string // "clock COMMAND" of each command
+		want     string // "clock COMMAND" for each command
 		end      int64
 		latency  float64
 	}{
@@ -60,10 +60,10 @@ func TestSingleAccesses(t *testing.T) {
 		{"row hit", []Request{{}, {Address: nextColumn}}, "2 ACT, 24 RD, 32 RD", 58, (50 + 57) / 2.},
 		{"other bank group", []Request{{}, {Address: nextGroup}}, "2 ACT, 6 ACT, 24 RD, 28 RD", 54, (50 + 53) / 2.},
 		{"other rank", []Request{{}, {Address: nextRank}}, "2 ACT, 3 ACT, 24 RD, 29 RD", 55, (50 + 54) / 2.},
-		// tRAS after the ACT at 2 bounds the PRE, not tRTP after the RD at 24.
+		// The PRE waits for tRAS after the ACT at 2, not for tRTP after the RD at 24.
 		{"row conflict", []Request{{}, {Address: nextRow}}, "2 ACT, 24 RD, 54 PRE, 76 ACT, 98 RD", 124, (50 + 123) / 2.},
 		{"write", []Request{{Write: true}}, "2 ACT, 24 WR", 24 + 16 + 4, 0},
-		// The read waits for its write to drain, 24 + CWL + BL/2 + tWTR_L.
+		// The read waits until its bank's write has drained: 24 + CWL + BL/2 + tWTR_L.
 		{"write, then read", []Request{{Write: true}, {Clock: 30, Address: nextColumn}}, "2 ACT, 24 WR, 56 RD", 82, 52},
 		// CL + BL/2 + 2 - CWL.
 		{"read, then write", []Request{{}, {Clock: 1, Address: nextColumn, Write: true}}, "2 ACT, 24 RD, 36 WR", 56, 50},
@@ -92,7 +92,7 @@ func recordText(r check.Record) string {
 	return f[0] + " " + f[1]
 }
 
-// TestMergingAndForwarding: one burst moves once, whoever wants it.
+// TestMergingAndForwarding: a burst that several requests want is transferred once.
 func TestMergingAndForwarding(t *testing.T) {
 	for _, c := range []struct {
 		name                      string
@@ -123,7 +123,7 @@ func TestMergingAndForwarding(t *testing.T) {
 	}
 }
 
-// TestClosedPage: the last access that wants a row precharges it.
+// TestClosedPage: the last access to a row precharges it.
 func TestClosedPage(t *testing.T) {
 	s := setup(t, "default")
 	s.Policy.Page = "closed"
@@ -134,8 +134,7 @@ func TestClosedPage(t *testing.T) {
 	}
 }
 
-// TestAgeBoundOfHits: a stream of row hits does not hold up a request for
-// another row of the bank for longer than the policy says.
+// TestAgeBoundOfHits: a stream of row hits delays a request for another row of the bank at most as long as the policy allows.
 func TestAgeBoundOfHits(t *testing.T) {
 	s := setup(t, "default")
 	s.Policy.RowHitLimit = 1 << 30
@@ -148,7 +147,7 @@ func TestAgeBoundOfHits(t *testing.T) {
 		}
 	}
 	stats, _ := replayLog(t, s, requests)
-	// Beyond the bound: a REF of the rank at worst, then PRE, ACT and RD.
+	// After the bound come, at worst, a REF of the rank, then PRE, ACT and RD.
 	if limit := int64(1000 + 560 + 74 + 22 + 26 + 100); stats.Latency.Max() > limit {
 		t.Errorf("a read waits %d clocks, bound %d", stats.Latency.Max(), limit)
 	}
@@ -158,7 +157,7 @@ func TestAgeBoundOfHits(t *testing.T) {
 	}
 }
 
-// TestWritesDrain: writes leave at the end, and do not starve reads.
+// TestWritesDrain: all writes are done by the end, and they do not starve reads.
 func TestWritesDrain(t *testing.T) {
 	for _, policy := range PolicyNames() {
 		for n := 1; n < 70; n += 7 {
@@ -173,13 +172,12 @@ func TestWritesDrain(t *testing.T) {
 	}
 }
 
-// TestDrainIdle: without commands in the queues writes leave once there are
-// more than the policy lets wait.
+// TestDrainIdle: without commands in the queues, writes drain once more than the policy's limit wait.
 func TestDrainIdle(t *testing.T) {
 	s := setup(t, "default")
 	s.Policy.DrainIdle = 3
 	for n := 1; n <= 5; n++ {
-		requests := []Request{{Clock: 5000}} // keeps the trace from its end
+		requests := []Request{{Clock: 5000}} // keeps the trace from ending
 		for i := range n {
 			requests = append(requests, Request{Address: uint64(i) * nextColumn, Write: true})
 		}
@@ -192,8 +190,7 @@ func TestDrainIdle(t *testing.T) {
 	}
 }
 
-// TestChannels: channels in parallel give what each gives alone, and all of the
-// bandwidth.
+// TestChannels: each of several channels gives the results of one alone, and together they have all of the bandwidth.
 func TestChannels(t *testing.T) {
 	requests := randomReads(8000)
 	s := setup(t, "default")
@@ -221,8 +218,7 @@ func TestChannels(t *testing.T) {
 	}
 }
 
-// TestWrappedAddresses: addresses beyond the capacity are counted, over all
-// channels.
+// TestWrappedAddresses counts the addresses beyond the capacity of all channels.
 func TestWrappedAddresses(t *testing.T) {
 	s := setup(t, "default")
 	s.Channels = 2
@@ -268,7 +264,7 @@ func TestPolicyErrors(t *testing.T) {
 			t.Errorf("%s: %v", set, err)
 		}
 	}
-	// Its power-down goes by one threshold: sref_threshold = 1000 in its configurations.
+	// The "dramsim3" policy uses its threshold for self-refresh alone: sref_threshold = 1000 in its configurations.
 	if p, err := LookupPolicy("dramsim3"); err != nil || p.SelfRefreshAfter != 1000 || p.PowerDownAfter != never || p.RefreshClose != "each" {
 		t.Errorf("%+v, %v", p, err)
 	}
@@ -277,11 +273,10 @@ func TestPolicyErrors(t *testing.T) {
 	}
 }
 
-// soon returns a context for a replay that ends after the same number of ticks on any machine, over 100 times what these tests take.
+// soon returns a context that ends a replay after the same number of ticks on any machine, over 100 times as many as these tests need.
 func soon(ctx context.Context) context.Context { return deep.Asked(ctx, 100) }
 
-// TestShortestRefreshInterval: with the least tREFI that is legal all
-// requests come to their turn.
+// TestShortestRefreshInterval: with the shortest legal tREFI all requests are served.
 func TestShortestRefreshInterval(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := setup(t, rapid.SampledFrom(PolicyNames()).Draw(t, "policy"))
@@ -298,9 +293,8 @@ func TestShortestRefreshInterval(t *testing.T) {
 	})
 }
 
-// TestEventsAreEveryClock: visiting only the clocks at which something can happen, a
-// request that has waited for too long among it, issues the commands of visiting every
-// clock.
+// TestEventsAreEveryClock: visiting only the clocks at which something can happen, including a request's reaching the age bound, gives the
+// same commands as visiting every clock.
 func TestEventsAreEveryClock(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		spec, err := dram.LookupSpec(rapid.SampledFrom([]string{"ddr4-3200-8gb-x8", "ddr4-2400-16gb-x16", "ddr5-4800-16gb-x8", "lpddr5x-8533-16gb-x16"}).Draw(t, "part"))

@@ -7,8 +7,8 @@ import (
 	"github.com/l3sim/l3sim/dram"
 )
 
-// TestWritesOfARowOfDDR5: the bursts of a row lie in one bank, so that their writes keep the distance of writes in a bank
-// group: 10 ns (24 clocks of 416 ps, 28 of 357), and 20 where the device reads each code word first (x4).
+// TestWritesOfARowOfDDR5: writes to a row keep the distance within a bank group: 10 ns (24 clocks of 416 ps, 28 of 357 ps), or 20 ns if the
+// device reads each code word first (x4).
 func TestWritesOfARowOfDDR5(t *testing.T) {
 	for rate, clocks := range map[string][2]int64{"4800": {48, 24}, "5600": {56, 28}} {
 		for _, width := range []int{4, 8, 16} {

@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drawECC draws where the part has its check bits.
+// drawECC draws where the part stores check bits.
 func drawECC(t *rapid.T, spec *dram.Spec) {
 	kinds := []string{dram.NoECC, dram.NoECC, dram.InlineECC, dram.InlineECC16}
 	if spec.Chips() > 1 {
@@ -23,8 +23,8 @@ func drawECC(t *rapid.T, spec *dram.Spec) {
 	spec.ECC = rapid.SampledFrom(kinds).Draw(t, "ecc")
 }
 
-// checkedAlike: with in-line ECC the check bits of all bursts that a log reads are read, or written and never read, and those
-// of all bursts that it writes are read and written.
+// checkedAlike requires, with in-line ECC, that the log reads the check bits of all bursts that it reads (or has written them and never
+// reads them), and reads and writes those of all bursts that it writes.
 func checkedAlike(t helper, spec *dram.Spec, records []check.Record) {
 	covers, first := int32(spec.CheckCovers()), int32(spec.DataBursts())
 	if covers == 0 {
@@ -58,7 +58,7 @@ func checkedAlike(t helper, spec *dram.Spec, records []check.Record) {
 	}
 }
 
-// withECC returns the default set-up of one rank with the key ecc.
+// withECC returns the default set-up of one rank with a value of the key ecc.
 func withECC(tb helper, ecc string) *Setup {
 	s := setup(tb, "default")
 	s.Ranks, s.Spec.ECC = 1, ecc
@@ -76,11 +76,12 @@ func TestECCLog(t *testing.T) {
 	}{
 		{"closed bank", dram.InlineECC, []Request{{}}, "2 ACT, 24 RD 0, 32 RD 112", 58},
 		{"side-band", dram.SideBandECC, []Request{{}}, "2 ACT, 24 RD 0", 50},
-		// The second read needs no other check bits, the third, of another group of eight, does; it is accepted at clock 3.
+		// The second read has the check bits of the first. The third is in another group of eight and needs its own; it is accepted at
+		// clock 3.
 		{"neighbours", dram.InlineECC, []Request{{}, {Address: 7 * nextColumn}, {Address: 8 * nextColumn}}, "2 ACT, 24 RD 0, 32 RD 112, 40 RD 7, 48 RD 8, 56 RD 113", 79},
 		{"sixteen", dram.InlineECC16, []Request{{}, {Address: 15 * nextColumn}}, "2 ACT, 24 RD 0, 32 RD 120, 40 RD 15", 64},
 		{"kept", dram.InlineECC, []Request{{}, {Clock: 200, Address: nextColumn}}, "2 ACT, 24 RD 0, 32 RD 112, 202 RD 1", 58},
-		// Another row of the bank in between; check bits that were not changed are not written.
+		// Another row of the bank is accessed in between; unchanged check bits are not written.
 		{"lost", dram.InlineECC, []Request{{}, {Clock: 200, Address: 4 * group * 4}, {Clock: 400, Address: nextColumn}},
 			"2 ACT, 24 RD 0, 32 RD 112, 202 PRE, 224 ACT, 246 RD 0, 254 RD 112, 402 PRE, 424 ACT, 446 RD 1, 454 RD 112", 80},
 		// CWL + BL/2 + tWTR_L from the write to the read of its check bits, then CL + BL/2 + 2 - CWL.
@@ -104,9 +105,9 @@ func TestECCLog(t *testing.T) {
 	}
 }
 
-// TestECCTraffic: a stream reads and writes one burst of check bits to eight or sixteen of data, random accesses one each.
+// TestECCTraffic: a stream reads and writes one burst of check bits for every eight or sixteen of data; each random access has one.
 func TestECCTraffic(t *testing.T) {
-	const n = 112 * 120 / 8 // whole rows of both, seven and a half to eight
+	const n = 112 * 120 / 8 // whole rows of both, which are seven and a half to eight
 	for _, c := range []struct {
 		ecc               string
 		row, checks, lone int64
@@ -135,7 +136,7 @@ func TestECCTraffic(t *testing.T) {
 	}
 }
 
-// TestECCCapacity: in-line check bits take an eighth or a sixteenth, and no address meets them.
+// TestECCCapacity: in-line check bits take an eighth or a sixteenth of the capacity, and no address is mapped to them.
 func TestECCCapacity(t *testing.T) {
 	for ecc, left := range map[string]uint64{dram.NoECC: 16, dram.SideBandECC: 16, dram.InlineECC: 14, dram.InlineECC16: 15} {
 		s := withECC(t, ecc)
@@ -169,7 +170,7 @@ func TestECCCapacity(t *testing.T) {
 	}
 }
 
-// TestECCEnergy: chips for check bits draw what the others do: one of nine (x8), two of 18 (x4), one of five (x16, and x8 on
+// TestECCEnergy: chips for check bits draw as much as the others: they are one of nine (x8), two of 18 (x4), one of five (x16, and x8 on
 // the 32 bits of DDR5).
 func TestECCEnergy(t *testing.T) {
 	for name, ratio := range map[string]float64{ddr43200: 9. / 8, "ddr4-3200-8gb-x4": 18. / 16, "ddr4-3200-8gb-x16": 5. / 4, "ddr5-4800-16gb-x8": 5. / 4, "ddr5-4800-16gb-x4": 9. / 8} {
@@ -190,7 +191,7 @@ func TestECCEnergy(t *testing.T) {
 	}
 }
 
-// TestECCDrain: check bits that are kept go back when no request is left, and not before.
+// TestECCDrain: check bits that are held in the controller are written back when no request is left, and not before.
 func TestECCDrain(t *testing.T) {
 	stats, records := replayLog(t, withECC(t, dram.InlineECC), []Request{{Write: true}, {Clock: 5000, Address: nextColumn, Write: true}})
 	var got []string
@@ -204,8 +205,8 @@ func TestECCDrain(t *testing.T) {
 	}
 }
 
-// TestCheckedReadsEnd: a read ends no earlier than its data, also where its check bits are there first, or come later but at once
-// from a write that is still to be done. Queues are short, so that check bits are asked for when the data are already on their way.
+// TestCheckedReadsEnd: a read ends no earlier than its data, even if its check bits arrive first or are forwarded from a pending write.
+// Queues are short, so that check bits are requested when the data are already on their way.
 func TestCheckedReadsEnd(t *testing.T) {
 	const row, bursts, latency = 16 * nextGroup / 8 * 7, 112, 22 + 4
 	rapid.Check(t, func(t *rapid.T) {
@@ -217,7 +218,7 @@ func TestCheckedReadsEnd(t *testing.T) {
 			requests = append(requests, Request{Address: uint64(i/bursts*row + i%bursts*nextColumn), Write: rapid.IntRange(0, 2).Draw(t, "write") == 0})
 		}
 		stats, records := replayLog(t, s, requests)
-		var data []int64 // when those of each read are there
+		var data []int64 // the end of each read's data
 		for _, r := range records {
 			if r.Command.IsRead() && r.Address.Column < bursts {
 				data = append(data, r.Clock+latency)
@@ -233,7 +234,7 @@ func TestCheckedReadsEnd(t *testing.T) {
 	})
 }
 
-// TestDataOfRequests: GB/s is of the bursts of requests alone; the bus also carries check bits, and what partial writes read.
+// TestDataOfRequests: the reported GB/s are of the requests' bursts alone; the bus also carries check bits and the reads of partial writes.
 func TestDataOfRequests(t *testing.T) {
 	for _, c := range []struct {
 		ecc                   string

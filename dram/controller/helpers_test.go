@@ -11,7 +11,7 @@ import (
 	"github.com/l3sim/l3sim/dram/check"
 )
 
-// helper is what testing.TB and rapid.T have in common.
+// helper is the common part of testing.TB and rapid.T.
 type helper interface {
 	Helper()
 	Fatal(...any)
@@ -57,7 +57,7 @@ func readLog(r io.Reader) ([]check.Record, error) {
 	}
 }
 
-// zipped returns text compressed.
+// zipped returns compressed text.
 func zipped(tb testing.TB, text string) []byte {
 	tb.Helper()
 	var b bytes.Buffer

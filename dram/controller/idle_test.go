@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestSkippingIdlePeriodsIsExact compares runs with and without the shortcut.
+// TestSkippingIdlePeriodsIsExact compares runs with and without skipping of idle periods.
 func TestSkippingIdlePeriodsIsExact(t *testing.T) {
 	check := func(t *rapid.T) {
 		s := setup(t, rapid.SampledFrom(PolicyNames()).Draw(t, "policy"))
@@ -32,7 +32,7 @@ func TestSkippingIdlePeriodsIsExact(t *testing.T) {
 	deep.Seeds(t, 20, check)
 }
 
-// TestSkippingBegins: a skip may begin at any place of a tREFI, in which a rank leaves power-down for its REF and goes back.
+// TestSkippingBegins: a skip may begin anywhere in a tREFI in which a rank leaves power-down for its REF and returns.
 func TestSkippingBegins(t *testing.T) {
 	s := powered(setup(t, "default"), 10, never)
 	s.Ranks = 1
@@ -41,7 +41,7 @@ func TestSkippingBegins(t *testing.T) {
 	}
 }
 
-// TestSkippingBesideSleep: what falls due of one rank is skipped while another refreshes itself, for which nothing does.
+// TestSkippingBesideSleep: the refreshes of one rank are skipped while another is in self-refresh and has none due.
 func TestSkippingBesideSleep(t *testing.T) {
 	s := powered(setup(t, "default"), 10, 1_000_000)
 	s.Ranks = 2
@@ -70,7 +70,7 @@ func skipsExactly(t helper, s *Setup, requests []Request) {
 	}
 }
 
-// TestFarRequest: a request in the far future costs no more than a near one.
+// TestFarRequest: the run time of a request does not depend on how late it comes.
 func TestFarRequest(t *testing.T) {
 	s, err := setup(t, "default").Replay(context.Background(), []Request{{}, {Clock: dram.MaxClock}}, nil)
 	if err != nil || s.EndClock != dram.MaxClock+50 && s.EndClock < dram.MaxClock {

@@ -29,7 +29,7 @@ func nodeOf(t *testing.T, name string, set ...string) *Setup {
 	return s
 }
 
-// TestReportByHand: shares of buses and energies of a replay of 1,000 clocks, with ranks in power states and check bits.
+// TestReportByHand: shares of bus time and energies of a replay of 1,000 clocks, with power states and check bits.
 func TestReportByHand(t *testing.T) {
 	s := nodeOf(t, ddr43200, "power_down=timeout")
 	if s.Policy.PowerDown == "off" {
@@ -79,7 +79,7 @@ func TestReportByHand(t *testing.T) {
 	if off := NewReport(s, "mine", st, 0); off.ByRank[1].Power != nil || strings.Contains(text(off), "standby") {
 		t.Errorf("without power-down %+v", off.ByRank[1])
 	}
-	// Check bits and reads for partial writes are no data.
+	// Check bits and reads for partial writes do not count as data.
 	e := nodeOf(t, ddr43200)
 	e.Spec.ECC = dram.InlineECC
 	st.Ranks, st.Banks = make([]RankStats, 4), make([]BankStats, 4*e.Spec.Banks())
@@ -99,7 +99,7 @@ func TestReportByHand(t *testing.T) {
 	}
 }
 
-// TestCurrentsThatLack: with power-down a part without the currents of its states says which it lacks.
+// TestCurrentsThatLack: with power-down, the error names the currents that a part lacks.
 func TestCurrentsThatLack(t *testing.T) {
 	for _, name := range dram.SpecNames() {
 		s := nodeOf(t, name)
@@ -128,7 +128,7 @@ func TestCurrentsThatLack(t *testing.T) {
 	}
 }
 
-// TestSizesOfRequests: requests have a burst or a power of two of bytes, a row at most.
+// TestSizesOfRequests: a request's size is a burst or a power of two of bytes, at most a row.
 func TestSizesOfRequests(t *testing.T) {
 	s := nodeOf(t, ddr43200)
 	row := int(s.Spec.RowBytes())
@@ -149,7 +149,7 @@ func TestSizesOfRequests(t *testing.T) {
 	}
 }
 
-// TestSettingsByHand: what may avoid waits, by their cause, but for the mapping that the set-up has.
+// TestSettingsByHand: the settings that may avoid waits, by their cause, without the mapping that is already set.
 func TestSettingsByHand(t *testing.T) {
 	s := nodeOf(t, ddr43200)
 	orders := []string{"mapping=rocorababgch", "mapping=rochrabacobg", "mapping=rochrababgco"}
@@ -189,7 +189,8 @@ func TestSettingsByHand(t *testing.T) {
 	}
 }
 
-// TestPartsOfBurstsByHand: which parts of a burst of 64 B a read or write has, of eight bytes each; and how counts of activations fall with refreshes.
+// TestPartsOfBurstsByHand: the parts, of eight bytes each, of a burst of 64 B that a read or write needs; and how refreshes lower counts of
+// activations.
 func TestPartsOfBurstsByHand(t *testing.T) {
 	p := burstSplitter{burst: 64}
 	each := 64 / partsOfBurst
@@ -222,7 +223,7 @@ func TestPartsOfBurstsByHand(t *testing.T) {
 	}
 }
 
-// TestBurstsOfChannelsByHand: where two channels take turns, a request of eight bursts has four in each, and its end is the latest.
+// TestBurstsOfChannelsByHand: if two channels alternate, each has four of a request's eight bursts, and the request ends with the latest.
 func TestBurstsOfChannelsByHand(t *testing.T) {
 	s := nodeOf(t, "ddr4-2400-8gb-x8", "mapping=rocorababgch")
 	to, err := s.Mapping()
@@ -250,7 +251,7 @@ func TestBurstsOfChannelsByHand(t *testing.T) {
 	if one := newSplitter(s.Spec, to, 1, 512); one.next(1024) != 1088 {
 		t.Errorf("behind 1024 comes %d", one.next(1024))
 	}
-	// One of a burst lies in one channel, and only that gets it.
+	// A request of one burst goes to one channel alone.
 	parts, n := p.deal([]Request{{Address: 1024}, {Address: 1088, Bytes: 64}, {Address: 2048, Bytes: 128}, {Address: 128, Bytes: 64}})
 	if want := [][]Request{{{Address: 1024, shared: 1}, {Address: 2048, Bytes: 128, shared: 2}, {Address: 128, Bytes: 64}}, {{Address: 1024, shared: 1}, {Address: 1088, Bytes: 64}, {Address: 2048, Bytes: 128, shared: 2}}}; n != 2 || !slices.Equal(parts[0], want[0]) || !slices.Equal(parts[1], want[1]) {
 		t.Errorf("%d shared of %+v, by hand %+v", n, parts, want)

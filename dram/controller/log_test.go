@@ -7,8 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestOwnLogs replays random traces under random policies: every request
-// completes, the log obeys every rule, and the counts agree with the log.
+// TestOwnLogs replays random traces under random policies: every request completes, the log satisfies every rule, and the counts agree with
+// the log.
 func TestOwnLogs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := setup(t, rapid.SampledFrom(PolicyNames()).Draw(t, "policy"))
@@ -74,7 +74,7 @@ func TestOwnLogs(t *testing.T) {
 	})
 }
 
-// drawTrace draws a trace of one of the kinds that strain a controller.
+// drawTrace draws a trace of a kind that is difficult for controllers.
 func drawTrace(t *rapid.T, n int) []Request {
 	requests := make([]Request, rapid.IntRange(1, n).Draw(t, "requests"))
 	kind := rapid.SampledFrom([]string{"random", "hot rows", "repeated", "stream", "sparse"}).Draw(t, "kind")

@@ -13,7 +13,7 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// managedHBM is HBM3 that asks for refresh management: the shipped table has RFM and RFMpb, and no counts.
+// managedHBM is HBM3 with refresh management required; the shipped table has the commands RFM and RFMpb, but no counts.
 const managedHBM = `
 standard = "managed"
 base = "hbm3"
@@ -22,7 +22,7 @@ timings = ["RAAIMT | what a refresh takes off | test", "RAAMMT | the most | test
 values = [" | RAAIMT | 0", " | RAAMMT | 0"]
 `
 
-// managedPart returns a part whose devices take most activations of a bank, of which a refresh takes less off.
+// managedPart returns a part that allows most activations of a bank before RFM; a refresh lowers the count by less.
 func managedPart(tb helper, name string, most, less int) *dram.Spec {
 	var s *dram.Spec
 	if rest, ok := strings.CutPrefix(name, "managed"); ok {
@@ -44,8 +44,8 @@ func managedPart(tb helper, name string, most, less int) *dram.Spec {
 	return s
 }
 
-// TestManagement: whatever a device asks for, the log of random traffic passes the checker, which counts activations by itself;
-// refreshes of all banks and of some, postponed, pulled in, and ranks that sleep.
+// TestManagement: whatever counts a device has, the checker, which counts by itself, accepts the log of random traffic, with refreshes of
+// all banks and of some, postponed or early, and with ranks in self-refresh.
 func TestManagement(t *testing.T) {
 	often := setup(t, "default")
 	often.Spec = managedPart(t, "ddr5-4800-16gb-x8", 1, 1)
@@ -69,7 +69,8 @@ func TestManagement(t *testing.T) {
 	})
 }
 
-// managedTraffic checks 600 requests to span bytes, gap clocks apart at most and with pauses, and returns how often the controller managed refreshes.
+// managedTraffic checks 600 requests to span bytes, at most gap clocks apart and with pauses, and returns the number of refresh-management
+// commands.
 func managedTraffic(t helper, s *Setup, seed, span uint64, gap int) int64 {
 	if err := input.Validate(s); err != nil {
 		t.Fatal(err)
@@ -94,8 +95,8 @@ func managedTraffic(t helper, s *Setup, seed, span uint64, gap int) int64 {
 	return stats.Count(dram.RFM, dram.RFMsb, dram.RFMpb)
 }
 
-// TestManagementByHand: rows of one bank by turns, an activation each. The bank takes most before the first RFM, then as many as each
-// takes off; refreshes of it take off as much.
+// TestManagementByHand: alternating rows of one bank, one activation each. The bank has most activations before the first RFM, then as many
+// as each RFM lowers the count by; refreshes lower it as much.
 func TestManagementByHand(t *testing.T) {
 	const most, less = 12, 4
 	for _, c := range []struct {
@@ -134,7 +135,7 @@ func TestManagementByHand(t *testing.T) {
 				t.Errorf("%s, %s: %d %v reported, %d issued:\n%s", c.part, c.refresh, n, cmd, issued[cmd], line.String())
 			}
 		}
-		// Where the device asks for nothing, nothing is managed.
+		// A device without the requirement gets no RFM.
 		s.Spec = part(t, c.plain)
 		plain, _ := replayLog(t, s, requests)
 		if n := plain.Count(dram.RFM, dram.RFMsb, dram.RFMpb); n != 0 || plain.EndClock >= stats.EndClock {
@@ -143,7 +144,7 @@ func TestManagementByHand(t *testing.T) {
 	}
 }
 
-// TestSelfRefreshTakesAllOff: after a self-refresh a bank takes most activations again.
+// TestSelfRefreshTakesAllOff: after self-refresh a bank has its full number of activations again.
 func TestSelfRefreshTakesAllOff(t *testing.T) {
 	const most = 8
 	s := setup(t, "default")
@@ -163,7 +164,7 @@ func TestSelfRefreshTakesAllOff(t *testing.T) {
 	}
 }
 
-// TestManagementIsRefused: counts that no command could keep are named.
+// TestManagementIsRefused: counts that no command could satisfy are refused by name.
 func TestManagementIsRefused(t *testing.T) {
 	for _, c := range []struct {
 		most, less int
@@ -178,12 +179,12 @@ func TestManagementIsRefused(t *testing.T) {
 	}
 }
 
-// TestManagementIsPrompt: a bank that has reached the most is managed at once, not with the next refresh, which is far off here.
+// TestManagementIsPrompt: a bank that reaches the limit gets its RFM at once, not at the next refresh, which is far off here.
 func TestManagementIsPrompt(t *testing.T) {
 	s := setup(t, "default")
 	s.Spec, s.Ranks = managedPart(t, "ddr5-4800-16gb-x8", 4, 4), 1
 	var requests []Request
-	for i := range uint64(12) { // of one bank, each another row
+	for i := range uint64(12) { // all to one bank, each to another row
 		requests = append(requests, Request{Address: i * uint64(s.Spec.RankBytes()) / 16})
 	}
 	stats, err := s.Replay(t.Context(), requests, nil)
@@ -195,7 +196,7 @@ func TestManagementIsPrompt(t *testing.T) {
 	}
 }
 
-// TestTakeOffAllByHand: each of ten refreshes takes three activations off a bank, and none off a bank that has none.
+// TestTakeOffAllByHand: each of ten refreshes lowers a bank's count by three, but never below zero.
 func TestTakeOffAllByHand(t *testing.T) {
 	c := &controller{}
 	c.management.counts, c.management.less = []int{0, 5, 30, 31, 100}, 3
@@ -204,8 +205,8 @@ func TestTakeOffAllByHand(t *testing.T) {
 	}
 }
 
-// TestIdlePeriodsTakeOff: a bank takes 100 activations before RFM, and a refresh takes one off. Between two times 99 of them pass 200 refreshes, which
-// are not visited one by one.
+// TestIdlePeriodsTakeOff: a bank allows 100 activations before RFM, and a refresh lowers the count by one. Two bursts of 99 activations are
+// 200 refreshes apart, which are skipped together.
 func TestIdlePeriodsTakeOff(t *testing.T) {
 	for pause, managed := range map[int64]bool{200: false, 0: true} {
 		s := setup(t, "default")

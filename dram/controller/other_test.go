@@ -33,7 +33,7 @@ func otherPart(tb testing.TB, name, part string) *dram.Spec {
 	return spec
 }
 
-// replayOther replays a trace of testdata/other, and has the log of its first requests checked.
+// replayOther replays a trace of testdata/other, and checks the log of its first requests.
 func replayOther(tb testing.TB, s *Setup, trace string) *Stats {
 	tb.Helper()
 	f, err := os.Open(filepath.Join("testdata", "other", trace+".trace.gz"))
@@ -46,7 +46,7 @@ func replayOther(tb testing.TB, s *Setup, trace string) *Stats {
 		tb.Fatal(err)
 	}
 	var b bytes.Buffer
-	log := check.NewLogWriter(&b, check.LogHeader{Ranks: s.Ranks}) // a log names no standard but those that ship
+	log := check.NewLogWriter(&b, check.LogHeader{Ranks: s.Ranks}) // a log can only name shipped standards
 	if _, err := s.Replay(tb.Context(), requests[:min(2000, len(requests))], []dram.Observe{log.Write}); err != nil {
 		tb.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func replayOther(tb testing.TB, s *Setup, trace string) *Stats {
 	return stats
 }
 
-// otherSetup is DRAMsim3's HBM2, GDDR6 or LPDDR4 under the default policy. That simulator takes a line of a trace as one burst.
+// otherSetup returns DRAMsim3's HBM2, GDDR6 or LPDDR4 with the default policy. DRAMsim3 treats a line of a trace as one burst.
 func otherSetup(tb testing.TB, kind string) *Setup {
 	tb.Helper()
 	s := setup(tb, "default")
@@ -85,8 +85,8 @@ func otherSetup(tb testing.TB, kind string) *Setup {
 	return s
 }
 
-// TestDRAMsim3OtherStandards replays DRAMsim3's HBM2, GDDR6 and LPDDR4 under the timings that acted there: its own decisions
-// end within 1% of its clocks, ours no later, and no read waits more than twice as long.
+// TestDRAMsim3OtherStandards replays DRAMsim3's HBM2, GDDR6 and LPDDR4 with the timings that it used. With its decisions a trace ends
+// within 1% of its clocks; with ours it ends no later, and no read waits more than twice as long.
 func TestDRAMsim3OtherStandards(t *testing.T) {
 	deep.Only(t)
 	var table strings.Builder
@@ -111,7 +111,7 @@ func TestDRAMsim3OtherStandards(t *testing.T) {
 	writeTable(t, "table of other standards", table.String())
 }
 
-// TestUnseenOtherStandards holds the default policy to the same on traces that are made here, and writes their table.
+// TestUnseenOtherStandards makes the same checks on generated traces, and writes their table.
 func TestUnseenOtherStandards(t *testing.T) {
 	var table strings.Builder
 	for i, row := range readTable(t, filepath.Join("other", "dramsim3_unseen.csv")) {
@@ -128,7 +128,7 @@ func TestUnseenOtherStandards(t *testing.T) {
 	writeTable(t, "table of unseen others", table.String())
 }
 
-// ramulatorSetups are the set-ups of Ramulator's micro-benchmarks: parts, ranks, mapping.
+// ramulatorSetups has part, ranks and mapping of Ramulator's micro-benchmarks.
 var ramulatorSetups = map[string]struct {
 	part    string
 	ranks   int
@@ -143,14 +143,15 @@ var ramulatorSetups = map[string]struct {
 	"gddr6":   {"gddr6-14000-8gb-x16", 1, "rochbabgraco"},
 }
 
-// TestRamulator replays Ramulator 2.1's micro-benchmarks, whose requests are one burst each, under its timings: no end is 1% later than its.
+// TestRamulator replays Ramulator 2.1's micro-benchmarks with its timings; their requests are one burst each. No benchmark ends 1% later
+// than there.
 func TestRamulator(t *testing.T) {
 	deep.Only(t)
 	var table strings.Builder
 	for _, r := range readTable(t, "../../testdata/ramulator/results.csv") {
 		set, bench := ramulatorSetups[r["standard"]], r["bench"]
 		if r["bench"] == "one_read" || r["bench"] == "hit_1bank" {
-			continue // a few requests: package dram has them to the clock
+			continue // of a few requests: package dram compares them to the clock
 		}
 		trace := strings.TrimSuffix(strings.TrimSuffix(r["standard"], "j"), "w") + "_" + bench
 		if _, err := os.Stat(filepath.Join("testdata", "other", "ramulator_"+trace+".trace.gz")); err != nil {
@@ -173,7 +174,7 @@ func TestRamulator(t *testing.T) {
 	writeTable(t, "table of Ramulator", table.String())
 }
 
-// ramulatorPart returns a part with the timings that Ramulator had.
+// ramulatorPart returns a part with Ramulator's timings.
 func ramulatorPart(tb testing.TB, part, standard string) *dram.Spec {
 	tb.Helper()
 	s, err := dram.LookupSpec(part)
@@ -183,7 +184,7 @@ func ramulatorPart(tb testing.TB, part, standard string) *dram.Spec {
 	terms := map[string]string{"nRCDRD": "tRCD", "nCCDL_WR": "tCCD_L_WR", "nCCDR": "tCCD_R", "nRTPL": "tRTP", "nRFCab": "tRFC",
 		"nCCDS": "tCCD_S", "nCCDL": "tCCD_L", "nRRDS": "tRRD_S", "nRRDL": "tRRD_L", "nWTRS": "tWTR_S", "nWTRL": "tWTR_L", "nCS": "tRTRS",
 		"nCL": "CL", "nCWL": "CWL", "nRRD": "tRRD_S"}
-	if s.Standard == "ddr5" { // it has writes that the device reads first for all widths
+	if s.Standard == "ddr5" { // Ramulator reads before writing at all widths
 		if err := s.Set("RMW", "1"); err != nil {
 			tb.Fatal(err)
 		}
@@ -198,7 +199,7 @@ func ramulatorPart(tb testing.TB, part, standard string) *dram.Spec {
 			term = "t" + p[1:]
 		}
 		if err := s.Set(term, row["clocks"]); err != nil {
-			continue // one of the simulator alone, such as nBL
+			continue // a timing of the simulator alone, such as nBL
 		}
 	}
 	return s

@@ -13,13 +13,13 @@ import (
 	"pgregory.net/rapid"
 )
 
-// powered returns the set-up with power-down and self-refresh after so many clocks.
+// powered returns the set-up with power-down and self-refresh after the given idle clocks.
 func powered(s *Setup, down, sleep int) *Setup {
 	s.Policy.PowerDown, s.Policy.PowerDownAfter, s.Policy.SelfRefreshAfter = "timeout", down, sleep
 	return s
 }
 
-// drawPower draws when ranks go down.
+// drawPower draws the idle clocks before power-down and self-refresh.
 func drawPower(t *rapid.T, s *Setup) {
 	if rapid.Bool().Draw(t, "power-down") {
 		after := []int{never, 0, 10, 500, 5000, 20_000, 200_000}
@@ -50,7 +50,7 @@ func TestPowerLog(t *testing.T) {
 			"2 ACT, 24 RD, 88 PDE, 12480 PDX, 12490 PREA, 12512 REF, 13072 PDE, 15024 PDX, 15034 SRE, 20002 SRX, 20578 ACT, 21026 RD",
 			dram.StandbyClocks{86 + 10 + 474, 2 + 582 + 10 + 576, 12480 - 88, 15024 - 13072, 20002 - 15034}},
 		{"self-refresh alone", never, 1000, []Request{{}, {Clock: 5000}, {Clock: 20_000}},
-			// Before the second a REF must be.
+			// A REF has to come before the second read.
 			"2 ACT, 24 RD, 1024 PREA, 1046 SRE, 5002 SRX, 5578 ACT, 6026 RD, 7026 PREA, 7048 REF, 7608 SRE, 20002 SRX, 20578 ACT, 21026 RD",
 			dram.StandbyClocks{1022 + 1448 + 474, 2 + 22 + 576 + 582 + 576, 0, 0, 3956 + 12394}},
 	} {
@@ -74,8 +74,8 @@ func TestPowerLog(t *testing.T) {
 	}
 }
 
-// TestWakingUp: on every standard a read that finds its rank asleep takes a closed row's latency and what the table says of
-// leaving, to the step.
+// TestWakingUp: on every standard, a read to a rank in power-down or self-refresh takes the latency of a closed row plus the table's exit
+// time, to the step.
 func TestWakingUp(t *testing.T) {
 	for _, standard := range dram.Standards() {
 		for _, name := range []string{standard.PartNames()[0], standard.PartNames()[len(standard.PartNames())-1]} {
@@ -99,7 +99,7 @@ func TestWakingUp(t *testing.T) {
 	}
 }
 
-// closedRead returns the steps from the first command to a read of a closed row, or from the exit before it.
+// closedRead returns the steps from the first command, or from the exit before it, to a read of a closed row.
 func closedRead(spec *dram.Spec, exit *dram.Command) (read, act int64) {
 	q := dram.NewSequence(spec, spec.Rules().PseudoChannels)
 	bank, from := dram.Address{Column: -1}, int64(1)<<20
@@ -112,8 +112,8 @@ func closedRead(spec *dram.Spec, exit *dram.Command) (read, act int64) {
 	return q.Issue(dram.RD, bank, act) - start, act - start
 }
 
-// TestIdleSecond: in self-refresh a rank that is idle for a second draws IDD6 and gets no REF; in power-down it gets one each
-// tREFI, for which it is awake tXP and tRFC.
+// TestIdleSecond: a rank that is idle for a second draws IDD6 in self-refresh, without REFs. In power-down it wakes for one REF each tREFI,
+// for tXP and tRFC.
 func TestIdleSecond(t *testing.T) {
 	for _, name := range []string{ddr43200, "ddr4-2400-16gb-x4", "ddr5-4800-16gb-x8", "hbm2-2000-8gb-4h", "gddr6-16000-8gb-x16", "lpddr4-2400-8gb-x16"} {
 		spec := part(t, name)
@@ -152,7 +152,7 @@ func TestIdleSecond(t *testing.T) {
 	}
 }
 
-// TestOtherRanksGoOn: three ranks that wake for each REF or sleep do not hold up the fourth.
+// TestOtherRanksGoOn: three ranks in self-refresh, or waking for each REF, do not delay the fourth.
 func TestOtherRanksGoOn(t *testing.T) {
 	requests := streamReads(20_000)
 	for i, r := range requests {
@@ -171,7 +171,7 @@ func TestOtherRanksGoOn(t *testing.T) {
 	}
 }
 
-// TestOneRefreshAfterSleep: a rank that stays awake after its self-refresh gets the REF that falls due, and no other.
+// TestOneRefreshAfterSleep: a rank that stays awake after self-refresh gets only the REF that becomes due.
 func TestOneRefreshAfterSleep(t *testing.T) {
 	requests := []Request{{}}
 	for clock := int64(5000); clock < 20_000; clock += 400 {
@@ -184,7 +184,7 @@ func TestOneRefreshAfterSleep(t *testing.T) {
 	}
 }
 
-// TestRanksOfPseudoChannel: the ranks of a pseudo-channel of HBM go down and wake together.
+// TestRanksOfPseudoChannel: the ranks of an HBM pseudo-channel enter and leave power-down together.
 func TestRanksOfPseudoChannel(t *testing.T) {
 	for _, name := range []string{"hbm3-6400-16gb-8h", "hbm2-2000-8gb-4h"} {
 		s := powered(setup(t, "default"), 64, 20_000)
@@ -210,7 +210,7 @@ func TestRanksOfPseudoChannel(t *testing.T) {
 	}
 }
 
-// TestNoPowerDown: a standard without the commands has no power-down, and the error says so.
+// TestNoPowerDown: for a standard without the commands, power-down is an error that says so.
 func TestNoPowerDown(t *testing.T) {
 	text, err := os.ReadFile("../standards/ddr4.toml")
 	if err != nil {
@@ -236,7 +236,7 @@ func TestNoPowerDown(t *testing.T) {
 	}
 }
 
-// TestUnknownCurrents: without a current of power-down a rank draws its standby.
+// TestUnknownCurrents: if a part lacks a power-down current, the rank draws standby current.
 func TestUnknownCurrents(t *testing.T) {
 	s := powered(setup(t, "default"), 64, 50_000)
 	s.Spec.Power.IDD2P, s.Spec.Power.IDD3P, s.Spec.Power.IDD6 = 0, 0, 0

@@ -14,8 +14,7 @@ import (
 	"github.com/l3sim/l3sim/internal/deep"
 )
 
-// TestRefresh: on time, postponed under load, pulled in when idle; the checker
-// guards the debt in every log.
+// TestRefresh: refreshes are on time, postponed under load, early when idle; the checker limits the debt in every log.
 func TestRefresh(t *testing.T) {
 	busy := streamReads(60_000)
 	idle := make([]Request, 40)
@@ -26,7 +25,7 @@ func TestRefresh(t *testing.T) {
 		name              string
 		requests          []Request
 		postpone, pullIn  int
-		smallest, largest int64 // REFs less those fallen due
+		smallest, largest int64 // REFs issued less REFs due
 	}{
 		{"busy, on time", busy, 0, 0, -1, 0},
 		{"busy, postponed", busy, 8, 0, -8, -7},
@@ -48,8 +47,7 @@ func TestRefresh(t *testing.T) {
 	}
 }
 
-// TestRefreshIsStaggered: each rank's first REF falls due tREFI/4 after the one
-// of the rank before.
+// TestRefreshIsStaggered: the first REF of each rank is due tREFI/4 after that of the previous rank.
 func TestRefreshIsStaggered(t *testing.T) {
 	_, records := replayLog(t, setup(t, "default"), []Request{{Clock: 13_000}})
 	var got []int64
@@ -63,9 +61,8 @@ func TestRefreshIsStaggered(t *testing.T) {
 	}
 }
 
-// TestPostponedRefreshWaits: under load the first REF that may not be
-// postponed any more issues late in its tREFI: as late as closing all banks
-// of all ranks may take, and before the ninth falls due.
+// TestPostponedRefreshWaits: under load, the first REF that must not be postponed further is issued late in its tREFI: it leaves just the
+// time to close all banks of all ranks before the ninth is due.
 func TestPostponedRefreshWaits(t *testing.T) {
 	s := setup(t, "default")
 	s.Ranks, s.Policy.RefreshPostpone = 1, 8
@@ -75,7 +72,7 @@ func TestPostponedRefreshWaits(t *testing.T) {
 			continue
 		}
 		ninth := int64(9 * s.Spec.TREFI)
-		// tRC, CWL + BL/2 + tWR, a PRE a bank and tRP.
+		// tRC, CWL + BL/2 + tWR, one PRE for each bank, and tRP.
 		margin := int64(74 + 16 + 4 + 24 + 16 + 22)
 		if r.Clock >= ninth || r.Clock < ninth-margin {
 			t.Errorf("the first REF issues at clock %d, want %d to %d", r.Clock, ninth-margin, ninth-1)
@@ -85,12 +82,11 @@ func TestPostponedRefreshWaits(t *testing.T) {
 	t.Error("no REF")
 }
 
-// TestIdleRefreshWaits: a rank pulls REFs in only while it has no work, and has
-// had none for tRC.
+// TestIdleRefreshWaits: a rank issues early REFs only while it has had no work for tRC.
 func TestIdleRefreshWaits(t *testing.T) {
 	s := setup(t, "default")
 	s.Ranks, s.Policy.RefreshPullIn = 1, 8
-	// The rank is eight REFs ahead long before the next falls due at 12,480.
+	// The rank is eight REFs ahead long before the next one is due at 12,480.
 	due := int64(s.Spec.TREFI)
 	stats, records := replayLog(t, s, []Request{{Clock: due - 10}, {Clock: due + 60, Address: nextColumn}})
 	if stats.RowHits != 1 || stats.Latency.Max() > 60 {
@@ -102,8 +98,7 @@ func TestIdleRefreshWaits(t *testing.T) {
 	}
 }
 
-// TestIdleEnergy: four idle ranks draw their precharge standby, and REFs on
-// average IDD5B for tRFC of every tREFI.
+// TestIdleEnergy: four idle ranks draw precharge standby current, and for tRFC of every tREFI IDD5B.
 func TestIdleEnergy(t *testing.T) {
 	s := setup(t, "default")
 	stats, _ := replayLog(t, s, []Request{{Clock: 100 * 12480}})
@@ -115,15 +110,15 @@ func TestIdleEnergy(t *testing.T) {
 	}
 }
 
-// TestIdleBankWaits: a bank pulls refreshes in only once it has had no work for tRC: where one may go between two
-// reads of a row, the second finds the row open.
+// TestIdleBankWaits: a bank gets early refreshes only after tRC without work: even if one would fit between two reads of a row, the second
+// read finds the row open.
 func TestIdleBankWaits(t *testing.T) {
 	for _, bank := range []int{0, 1, 5} {
 		s := setup(t, "default")
 		s.Spec, s.Ranks = part(t, "lpddr5x-6400-16gb-x16"), 1
 		s.Policy.Refresh, s.Policy.RefreshPullIn, s.Policy.Mapping = "bank", 2, "rorachbgbaco"
 		s.RequestBytes = OneBurst
-		units := s.Spec.Banks() / 2 // pairs; all are two ahead when the next falls due
+		units := s.Spec.Banks() / 2 // pairs; all are two ahead when the next is due
 		due := int64(s.Spec.TREFI + s.Spec.TREFI/units*(bank+1))
 		at := uint64(bank * s.Spec.RowBursts() * s.Spec.BurstBytes())
 		opened := due - int64(s.Spec.TRAS+s.Spec.TRP)
@@ -134,7 +129,7 @@ func TestIdleBankWaits(t *testing.T) {
 	}
 }
 
-// TestPostponedRefreshesOfBanks: of what the standard lets a rank owe a bank may owe one less.
+// TestPostponedRefreshesOfBanks: a bank may owe one refresh less than the standard allows its rank.
 func TestPostponedRefreshesOfBanks(t *testing.T) {
 	s := setup(t, "default")
 	s.Spec, s.Policy.RefreshPostpone = part(t, "ddr5-4800-16gb-x8"), 4
@@ -146,7 +141,7 @@ func TestPostponedRefreshesOfBanks(t *testing.T) {
 	}
 }
 
-// outOfRound returns the first refresh of banks of which one has had more than another of its rank, or nil.
+// outOfRound returns the first bank refresh that gives one bank two more refreshes than another of its rank has, or nil.
 func outOfRound(spec *dram.Spec, ranks int, records []check.Record) *check.Record {
 	counts := make([][]int, ranks)
 	for i := range counts {
@@ -169,8 +164,8 @@ func outOfRound(spec *dram.Spec, ranks int, records []check.Record) *check.Recor
 	return nil
 }
 
-// TestRefreshOfBanksTakesIdleOnes: with one bank busy, its refresh, the first to fall due, is the last of its round
-// if it may be put off; without that it comes first.
+// TestRefreshOfBanksTakesIdleOnes: the refresh of a busy bank is the first to be due. If it may be postponed it comes last in its round,
+// otherwise first.
 func TestRefreshOfBanksTakesIdleOnes(t *testing.T) {
 	for _, name := range []string{"ddr5-4800-16gb-x8", "lpddr5x-6400-16gb-x16", "hbm3-6400-16gb-8h"} {
 		for _, postpone := range []int{0, 2} {
@@ -178,7 +173,7 @@ func TestRefreshOfBanksTakesIdleOnes(t *testing.T) {
 			s.Spec, s.Ranks, s.RequestBytes = part(t, name), 2, OneBurst
 			s.Policy.Refresh, s.Policy.RefreshPostpone, s.Policy.Mapping = "bank", postpone, "rochrababgco"
 			var requests []Request
-			for i := range int64(12_000) { // more hits of bank 0 than the bus has time for
+			for i := range int64(12_000) { // more hits of bank 0 than the bus can serve
 				requests = append(requests, Request{Clock: 2 * i, Address: uint64(i%32) * uint64(s.Spec.BurstBytes())})
 			}
 			_, records := replayLog(t, s, requests)
@@ -206,9 +201,9 @@ func TestRefreshOfBanksTakesIdleOnes(t *testing.T) {
 	}
 }
 
-// TestRefreshOfBanksGains: what refreshing banks alone, and those without requests first, is worth on random traffic: the end
-// where requests all come at once, and the slowest hundredth of reads at three quarters of the bandwidth so found, in the mean of
-// three draws: of a single one the order may be chance. Requests are one burst of the part each. It writes the table.
+// TestRefreshOfBanksGains measures the gain from per-bank refresh, and from refreshing banks without requests first, on random traffic: the
+// end if all requests come at once, and the slowest hundredth of reads at three quarters of that bandwidth. Results are means of three
+// draws, since the order in a single one may be chance. Each request is one burst. It writes the table.
 func TestRefreshOfBanksGains(t *testing.T) {
 	deep.Only(t)
 	var table strings.Builder
@@ -252,9 +247,9 @@ func TestRefreshOfBanksGains(t *testing.T) {
 	writeTable(t, "table of refreshes", table.String())
 }
 
-// TestBankRefreshesFit: a tREFI in which the refreshes of all banks leave no room for accesses is refused, and at the least that
-// is not a replay ends. By hand: DDR5 refreshes the same bank of all groups, 4 times 312 clocks (tRFCsb and one) apart, and two
-// accesses take 196 each; a pseudo-channel of HBM3 has 4 ranks of 16 banks, tRREFD = 13 clocks apart, and accesses of 102.
+// TestBankRefreshesFit: a tREFI in which bank refreshes leave no time for accesses is refused; with the shortest one accepted, a replay
+// ends. By hand: DDR5 has 4 same-bank refreshes, 312 clocks apart (tRFCsb and one), and two accesses of 196. A pseudo-channel of HBM3 has 4
+// ranks of 16 banks, tRREFD = 13 clocks apart, and accesses of 102.
 func TestBankRefreshesFit(t *testing.T) {
 	for _, c := range []struct {
 		part         string

@@ -12,8 +12,8 @@ import (
 	"github.com/l3sim/l3sim/dram/controller"
 )
 
-// TestReplayCounts: on every standard a stream that fills the data buses is on each for at most all of the time, those of
-// the ranks add up to the whole's, and the refreshes are those of the log, whether of ranks or of banks.
+// TestReplayCounts: on every standard, a stream that saturates the data buses uses each for at most all of the time; the ranks' counts add
+// up to the total, and refreshes of ranks or banks are those of the log.
 func TestReplayCounts(t *testing.T) {
 	for _, standard := range dram.Standards() {
 		for _, refresh := range []string{"all", "bank"} {

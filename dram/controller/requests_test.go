@@ -7,13 +7,13 @@ import (
 	"github.com/l3sim/l3sim/dram"
 )
 
-// TestClocksOfRequests: clocks begin at 0 or later, do not fall, and end at the last that a replay counts. The error names the request and
-// the least legal clock, which is that of the request before.
+// TestClocksOfRequests: clocks start at 0 or later, never decrease, and are at most the last that a replay can count. The error names the
+// request and the least legal clock, that of the request before.
 func TestClocksOfRequests(t *testing.T) {
 	const most = dram.MaxClock
 	for _, c := range []struct {
 		clocks    []int64
-		bad, from string // "" where all are legal
+		bad, from string // "" if all are legal
 	}{
 		{nil, "", ""}, {[]int64{0}, "", ""}, {[]int64{0, 0, 7, 7, 9}, "", ""}, {[]int64{most}, "", ""}, {[]int64{3, most, most}, "", ""},
 		{[]int64{-1}, "request 0", "0 to"}, {[]int64{-1, 0}, "request 0", "0 to"}, {[]int64{most + 1}, "request 0", "0 to"},

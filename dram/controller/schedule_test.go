@@ -9,7 +9,7 @@ import (
 	"github.com/l3sim/l3sim/dram/check"
 )
 
-// columnOrder returns the column accesses of a log as bank and command.
+// columnOrder returns the column accesses of a log, bank and command alone.
 func columnOrder(records []check.Record) (order []check.Record) {
 	for _, r := range records {
 		if r.Command.IsRead() || r.Command.IsWrite() {
@@ -19,13 +19,12 @@ func columnOrder(records []check.Record) (order []check.Record) {
 	return order
 }
 
-// TestRoundRobinKeepsABanksOrder: of a read and a write that both hit the open
-// row of a bank, the one that came into its queue first goes first.
+// TestRoundRobinKeepsABanksOrder: if a read and a write both hit the open row of a bank, the first in its queue goes first.
 func TestRoundRobinKeepsABanksOrder(t *testing.T) {
 	for _, writeFirst := range []bool{false, true} {
 		s := setup(t, "dramsim3")
-		s.Policy.DrainHigh, s.Policy.DrainLow = 1, 0 // writes move on at once
-		// Both come before the row is open, and may go as soon as it is.
+		s.Policy.DrainHigh, s.Policy.DrainLow = 1, 0 // writes leave the buffer at once
+		// Both come before the row is open and are ready as soon as it is.
 		requests := []Request{{Write: writeFirst}, {Clock: 5, Address: nextColumn, Write: !writeFirst}}
 		_, records := replayLog(t, s, requests)
 		var got []int32
@@ -38,7 +37,7 @@ func TestRoundRobinKeepsABanksOrder(t *testing.T) {
 	}
 }
 
-// runLengths returns the mean number of bursts between two turns of the data bus.
+// runLengths returns the mean number of bursts between two turnarounds of the data bus.
 func runLengths(records []check.Record) float64 {
 	runs, bursts := 1, 0
 	last := dram.RD
@@ -52,7 +51,7 @@ func runLengths(records []check.Record) float64 {
 	return float64(bursts) / float64(runs)
 }
 
-// mixedRandom is n random requests, two thirds reads, all offered at clock 0.
+// mixedRandom returns n random requests, two thirds of them reads, all offered at clock 0.
 func mixedRandom(n int) []Request {
 	requests := randomReads(n)
 	for i := range requests {
@@ -61,8 +60,7 @@ func mixedRandom(n int) []Request {
 	return requests
 }
 
-// TestBatchMovesRuns: on random traffic the bus turns at most once in 20 bursts, where
-// FR-FCFS turns after every third.
+// TestBatchMovesRuns: on random traffic the bus turns around at most once in 20 bursts; with FR-FCFS after every third.
 func TestBatchMovesRuns(t *testing.T) {
 	for policy, want := range map[string][2]float64{"default": {20, 300}, "fr-fcfs": {1, 5}} {
 		_, records := replayLog(t, setup(t, policy), mixedRandom(9000))
@@ -72,12 +70,12 @@ func TestBatchMovesRuns(t *testing.T) {
 	}
 }
 
-// TestBatchWaitsForTheRun: with four banks of the run's direction open, the bus waits for up to
-// tCCD_L for the next of them though a read of another rank is ready; with fewer it waits until fewer than eight of their requests are left.
+// TestBatchWaitsForTheRun: if four banks of the run's direction are open, the bus waits up to tCCD_L for the next of their requests even
+// though a read of another rank is ready. With fewer open banks, it waits until fewer than eight of their requests are left.
 func TestBatchWaitsForTheRun(t *testing.T) {
 	for open, left := range map[int]int{1: runHits - 1, 3: runHits - 1, 4: runBanks - 1} {
 		s := setup(t, "default")
-		s.Policy.DrainHigh, s.Policy.DrainLow = 1, 0 // writes move on at once
+		s.Policy.DrainHigh, s.Policy.DrainLow = 1, 0 // writes leave the buffer at once
 		var requests []Request
 		for i := range uint64(28) { // one bank group: hits of all banks are tCCD_L apart
 			requests = append(requests, Request{Address: i%uint64(open)*nextBank + i/uint64(open)*nextColumn, Write: true})
@@ -92,8 +90,8 @@ func TestBatchWaitsForTheRun(t *testing.T) {
 	}
 }
 
-// TestBatchEndsARun: reads of a stream go on for ever; a write gets the bus when the run has
-// lasted for the bound on age and the write has waited for longer than the next read.
+// TestBatchEndsARun: in an endless stream of reads, a write gets the bus when the run has lasted for the age bound and the write has waited
+// longer than the next read.
 func TestBatchEndsARun(t *testing.T) {
 	s := setup(t, "default")
 	s.Policy.DrainHigh, s.Policy.DrainLow, s.Policy.AgeBound = 1, 0, 1000
@@ -112,7 +110,7 @@ func TestBatchEndsARun(t *testing.T) {
 	}
 }
 
-// TestBatchKeepsTheRank: reads of two ranks that are ready at once go rank by rank.
+// TestBatchKeepsTheRank: simultaneous reads of two ranks are served rank by rank.
 func TestBatchKeepsTheRank(t *testing.T) {
 	var requests []Request
 	for i := range uint64(16) {
@@ -130,8 +128,8 @@ func TestBatchKeepsTheRank(t *testing.T) {
 	}
 }
 
-// TestClosedBankRow: a closed bank opens the row of the run's direction before that of its
-// oldest request, but the oldest one's if another request wants it too.
+// TestClosedBankRow: a closed bank first opens the row of the run's direction, or that of its oldest request if another request needs that
+// row, too.
 func TestClosedBankRow(t *testing.T) {
 	for _, mate := range []bool{false, true} {
 		s := setup(t, "default")
@@ -140,7 +138,7 @@ func TestClosedBankRow(t *testing.T) {
 		if mate {
 			requests = append(requests, Request{Clock: 31, Address: nextRow + nextColumn, Write: true})
 		}
-		// Row 0 closes tRAS after its ACT at 2; a read of row 2 has come by then.
+		// Row 0 closes tRAS after its ACT at 2; by then a read of row 2 has come.
 		requests = append(requests, Request{Clock: 40, Address: 2 * nextRow})
 		_, records := replayLog(t, s, requests)
 		var rows []int32
@@ -159,11 +157,10 @@ func TestClosedBankRow(t *testing.T) {
 	}
 }
 
-// TestRoundRobinTakesTurns: of two banks whose accesses are ready at the same
-// clock, the one after the last one served goes.
+// TestRoundRobinTakesTurns: if two banks are ready at the same clock, the next one after the bank served last goes first.
 func TestRoundRobinTakesTurns(t *testing.T) {
 	var requests []Request
-	for i := range uint64(8) { // one bank group: tCCD_L holds up both alike
+	for i := range uint64(8) { // one bank group: tCCD_L delays both alike
 		requests = append(requests, Request{Address: i%2*nextBank + i/2*nextColumn})
 	}
 	_, records := replayLog(t, setup(t, "dramsim3"), requests)
@@ -176,8 +173,8 @@ func TestRoundRobinTakesTurns(t *testing.T) {
 	}
 }
 
-// TestRowHitLimit: after so many accesses to an open row the oldest request of
-// the bank closes it; under round robin hits that are ready go on.
+// TestRowHitLimit: after the limit of accesses to an open row, the bank's oldest request closes it; under round robin, hits that are ready
+// continue.
 func TestRowHitLimit(t *testing.T) {
 	for _, c := range []struct {
 		scheduler string
@@ -198,8 +195,7 @@ func TestRowHitLimit(t *testing.T) {
 	}
 }
 
-// TestOrderOfCommands: what goes first of two commands that are ready at one
-// clock: an ACT before a lone column access, that before a PRE.
+// TestOrderOfCommands: of commands that are ready at one clock, an ACT goes before a lone column access, and that before a PRE.
 func TestOrderOfCommands(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -208,7 +204,7 @@ func TestOrderOfCommands(t *testing.T) {
 	}{
 		// The second request is in its bank's queue when the first may be read.
 		{"ACT", []Request{{}, {Clock: 22, Address: nextGroup}}, []string{"2 ACT", "24 ACT", "25 RD", "46 RD"}},
-		// The same where the bank's lone accesses are a read and a write.
+		// The same with a read and a write as the bank's lone accesses.
 		{"ACT, read and write", []Request{{}, {Clock: 5, Address: nextColumn, Write: true}, {Clock: 22, Address: nextGroup}},
 			[]string{"2 ACT", "24 ACT", "25 RD", "37 WR", "61 RD"}},
 		// Reads at 62 and 66 allow a PRE of the first bank (tRTP) and a read of the second
@@ -218,7 +214,7 @@ func TestOrderOfCommands(t *testing.T) {
 			[]string{"2 ACT", "6 ACT", "24 RD", "28 RD", "62 RD", "66 RD", "74 RD", "75 PRE", "97 ACT", "119 RD"}},
 	} {
 		s := setup(t, "default")
-		s.Policy.DrainHigh, s.Policy.DrainLow = 1, 0 // writes move on at once
+		s.Policy.DrainHigh, s.Policy.DrainLow = 1, 0 // writes leave the buffer at once
 		_, records := replayLog(t, s, c.requests)
 		var got []string
 		for _, r := range records {
@@ -230,8 +226,8 @@ func TestOrderOfCommands(t *testing.T) {
 	}
 }
 
-// TestAgeBound: while all banks of the rank want activations and reads, an old request's bank
-// closes soon after the bound, its row opens tRP and at most a window of tFAW later, and is read tRCD later, a burst or two put off.
+// TestAgeBound: while all banks of the rank want activations and reads, an old request's bank closes soon after the bound. Its row opens
+// tRP and at most one tFAW window later, and is read tRCD later, delayed by a burst or two.
 func TestAgeBound(t *testing.T) {
 	s := setup(t, "default")
 	s.Ranks = 1
@@ -253,7 +249,7 @@ func TestAgeBound(t *testing.T) {
 		}
 	}
 	_, records := replayLog(t, s, requests)
-	var clocks []int64 // PRE, ACT and RD
+	var clocks []int64 // of PRE, ACT and RD
 	for _, r := range records {
 		if r.Address.BankGroup != 0 || r.Address.Bank != 0 {
 			continue
@@ -269,8 +265,8 @@ func TestAgeBound(t *testing.T) {
 	}
 }
 
-// TestOldRequestsOfTwoBanks: rows of two banks are hit all the time, and each has a request for
-// another row. Neither waits longer than the bound, and for the other.
+// TestOldRequestsOfTwoBanks: two banks have endless row hits, and each a request for another row. Neither waits longer than the bound and
+// the service of the other.
 func TestOldRequestsOfTwoBanks(t *testing.T) {
 	s := setup(t, "default")
 	s.Policy.RowHitLimit, s.Policy.AgeBound = 1<<30, 1000
@@ -294,17 +290,16 @@ func TestOldRequestsOfTwoBanks(t *testing.T) {
 	}
 }
 
-// TestRefreshOfAnOldRequest: an old request whose rank must refresh holds up no
-// other rank: its reads go on.
+// TestRefreshOfAnOldRequest: an old request whose rank has to refresh does not delay reads of other ranks.
 func TestRefreshOfAnOldRequest(t *testing.T) {
 	s := setup(t, "default")
 	s.Ranks = 2
 	s.Policy.RowHitLimit, s.Policy.AgeBound = 1<<30, 1000
 	s.Policy.ReadQueue, s.Policy.BankQueue = 4096, 64 // the refreshing rank's reads block no other's
-	const limit = 24 + 22 + 16                        // between two requests, from ACT to read, and some reads in between
+	const limit = 24 + 22 + 16                        // between two requests, from ACT to read, and a few reads
 	for from := int64(5050); from < 5250; from += 2 {
 		requests := []Request{{Clock: from, Address: 7 * nextRow / 2}}
-		for i := range uint64(900) { // more hits of one bank than the bus has time for, and some reads of the other rank
+		for i := range uint64(900) { // more hits of one bank than the bus can serve, and some reads of the other rank
 			requests = append(requests, Request{Clock: int64(8 * i), Address: i % 128 * nextColumn})
 			if i%3 == 0 {
 				requests = append(requests, Request{Clock: int64(8 * i), Address: nextRank + i/3%2*nextGroup + i/6%128*nextColumn})
@@ -324,7 +319,7 @@ func TestRefreshOfAnOldRequest(t *testing.T) {
 	}
 }
 
-// TestOld: a request is old once it is older than the bound, and not at that age.
+// TestOld: a request is old if its age exceeds the bound, not if it equals it.
 func TestOld(t *testing.T) {
 	c := &controller{sched: sched{limits: limits{ageBound: 1000}}}
 	for now, want := range map[int64]bool{8: false, 7 + 1000: false, 8 + 1000: true} {

@@ -43,8 +43,8 @@ func TestLatencies(t *testing.T) {
 	}
 }
 
-// TestRanksAndBanks: what ranks and banks report adds up, and a turn, a switch, a hit and a conflict are
-// counted where they happen.
+// TestRanksAndBanks: the counts of ranks and banks add up, and a turnaround, a rank switch, a hit and a conflict are counted where they
+// happen.
 func TestRanksAndBanks(t *testing.T) {
 	s := setup(t, "default")
 	s.Policy.DrainHigh, s.Policy.DrainLow = 1, 0
@@ -56,7 +56,7 @@ func TestRanksAndBanks(t *testing.T) {
 	if !slices.Equal(stats.Ranks, wantRanks) {
 		t.Errorf("ranks %+v, want %+v", stats.Ranks, wantRanks)
 	}
-	// Each first access waits in its bank's queue for tRCD and a clock, the third for tRP besides.
+	// Each first access waits in its bank's queue for tRCD and one clock, the third one for tRP as well.
 	if b := stats.Banks[0]; b.RowHits != 1 || b.Conflicts != 1 || b.QueueClocks != 23+30+1+22+22 {
 		t.Errorf("bank 0: %+v", b)
 	}
@@ -76,7 +76,7 @@ func TestRanksAndBanks(t *testing.T) {
 	}
 }
 
-// TestArrivalLatency: a backlog shows in the latency from arrival, not in that from acceptance.
+// TestArrivalLatency: a backlog increases the latency from arrival, not that from acceptance.
 func TestArrivalLatency(t *testing.T) {
 	stats, _ := replayLog(t, setup(t, "default"), randomReads(5000))
 	if stats.ArrivalLatency.Max() < stats.EndClock-100 || stats.Latency.Max() > 5000 || stats.ArrivalLatency.Count() != 5000 {
@@ -84,7 +84,7 @@ func TestArrivalLatency(t *testing.T) {
 	}
 }
 
-// TestWriteLatency: a lone write takes tRCD + CWL + BL/2 and the two stages before.
+// TestWriteLatency: a lone write takes two stages, then tRCD + CWL + BL/2.
 func TestWriteLatency(t *testing.T) {
 	stats, _ := replayLog(t, setup(t, "default"), []Request{{Write: true}})
 	if stats.WriteLatency.Count() != 1 || stats.WriteLatency.Max() != 2+22+16+4 {
@@ -92,7 +92,7 @@ func TestWriteLatency(t *testing.T) {
 	}
 }
 
-// TestLatenciesInClocks: a request that finds an idle memory is accepted at its own clock, whatever steps a clock has.
+// TestLatenciesInClocks: a request that finds an idle memory is accepted at its own clock, however many steps a clock has.
 func TestLatenciesInClocks(t *testing.T) {
 	for name, ranks := range map[string]int{ddr43200: 1, "ddr5-4800-16gb-x8": 1, "lpddr5x-6400-16gb-x16": 1, "hbm3-6400-16gb-8h": 4} {
 		s := setup(t, "default")
@@ -108,7 +108,7 @@ func TestLatenciesInClocks(t *testing.T) {
 	}
 }
 
-// TestHistogram: bins are powers of two and hold everything.
+// TestHistogram: bins are powers of two and cover all values.
 func TestHistogram(t *testing.T) {
 	l := Latencies{clocks: []int64{1, 4, 5, 7, 8, 100}}
 	if got, want := l.Histogram(), []Bin{{1, 1}, {2, 0}, {4, 3}, {8, 1}, {16, 0}, {32, 0}, {64, 1}}; !slices.Equal(got, want) {

@@ -15,13 +15,13 @@ import (
 	"github.com/l3sim/l3sim/internal/deep"
 )
 
-// drawSteps returns a part of a standard that ships, each of whose commands takes 1 to 3 steps of its bus, drawn. Where clocked
-// is set and it has no data clock, CAS starts one on the last of its buses, from which on accesses keep it.
+// drawSteps returns a part of a shipped standard in which each command takes a drawn 1 to 3 steps of its bus. If clocked is set and the
+// standard has no data clock, CAS, on the last bus, starts one, which accesses keep running.
 func drawSteps(t *rapid.T, base *dram.Standard, clocked bool) *dram.Spec {
 	extra := ""
 	if _, has := base.DataClockCommand(); clocked && !has {
 		a := dram.Action{Span: dram.WholeRank, AnyStep: rapid.Bool().Draw(t, "any step")}
-		steps := rapid.IntRange(1, 16).Draw(t, "CAS") // in which a refresh may fall due
+		steps := rapid.IntRange(1, 16).Draw(t, "CAS") // a refresh may become due in these
 		extra = commandRow(dram.CAS, base.Buses[len(base.Buses)-1], steps, a)
 		extra += fmt.Sprintf("]\ndata_clock = \"CAS | CL + burst + %d\"\n", rapid.IntRange(0, 20).Draw(t, "clock runs on"))
 	}
@@ -39,7 +39,7 @@ func commandRow(c dram.Command, bus string, steps int, a dram.Action) string {
 	return fmt.Sprintf("  \"%v | %s | %d | %v | %v | %v %s\",\n", c, bus, steps, a.Span, a.Needs, a.Leaves, extra)
 }
 
-// withSteps returns a part of a standard whose commands take other steps. More is the end of the table of commands where it has more rows.
+// withSteps returns a part of a standard whose commands take other numbers of steps; more is appended to the table of commands.
 func withSteps(t helper, base *dram.Standard, more string, steps func(dram.Command) int) *dram.Spec {
 	var table strings.Builder
 	fmt.Fprintf(&table, "standard = \"drawn\"\nbase = %q\n", base.Name)
@@ -60,8 +60,7 @@ func withSteps(t helper, base *dram.Standard, more string, steps func(dram.Comma
 	return spec
 }
 
-// TestLogsOfAnySteps: whatever steps the commands of a standard take, with a data clock or without, the controller's own log
-// passes the checker.
+// TestLogsOfAnySteps: whatever steps a standard's commands take, with a data clock or without, the checker accepts the controller's log.
 func TestLogsOfAnySteps(t *testing.T) {
 	check := func(t *rapid.T) {
 		s := setup(t, rapid.SampledFrom(PolicyNames()).Draw(t, "policy"))
@@ -99,8 +98,8 @@ func TestLogsOfAnySteps(t *testing.T) {
 	deep.Seeds(t, 20, check)
 }
 
-// TestRefreshRoundsLeaveTime: a bank whose refresh is due while others of its round have not had theirs serves requests until its turn. With these
-// steps of GDDR6's commands and so short a tREFI some banks are never without a refresh that is due.
+// TestRefreshRoundsLeaveTime: a bank whose refresh is due serves requests until its turn, after the other banks of the round. With these
+// steps of GDDR6's commands and this short tREFI, some banks always have a refresh due.
 func TestRefreshRoundsLeaveTime(t *testing.T) {
 	s := setup(t, "dramsim3")
 	all := dram.Standards()

@@ -11,15 +11,15 @@ import (
 	"github.com/l3sim/l3sim/internal/deep"
 )
 
-// streamMix is a trace of streams, each of which reads or writes at equal distances and has its turn for some requests.
+// streamMix is a trace of streams, each of which reads or writes at a constant stride for some requests, then lets another go on.
 type streamMix struct {
 	seed                  uint64
 	part                  string
 	ranks                 int
-	streams, writes, turn int    // writes: streams that write; turn: requests of one before the next
-	stride                uint64 // bursts
+	streams, writes, turn int    // writes: streams that write; turn: requests of a stream before the next
+	stride                uint64 // in bursts
 	start                 string // see starts
-	anyNext               bool   // the next stream is drawn, not the one after
+	anyNext               bool   // the next stream is drawn, not the following one
 	gap                   int    // mean clocks between requests, 0: all at clock 0
 }
 
@@ -32,8 +32,8 @@ var streamParts = map[string][]string{
 	"gddr6":   {"gddr6-16000-8gb-x16"},
 }
 
-// starts are where stream k of a mix begins, in bursts: anywhere, at a row, in the first bank at any row, at
-// equal distances, and all in one bank. The last two conflict in one bank all the time.
+// starts are the beginnings of stream k of a mix, in bursts: anywhere, at a row, at any row of the first bank, at equal distances, and all
+// in one bank. Streams of the last two conflict in one bank all the time.
 var starts = map[string]func(rng *rand.Rand, k, bursts, allRows uint64) uint64{
 	"any":      func(rng *rand.Rand, _, bursts, _ uint64) uint64 { return rng.Uint64N(bursts) },
 	"row":      func(rng *rand.Rand, _, bursts, _ uint64) uint64 { return rng.Uint64N(bursts>>7) << 7 },
@@ -45,7 +45,7 @@ var starts = map[string]func(rng *rand.Rand, k, bursts, allRows uint64) uint64{
 // oneOf draws one of list.
 func oneOf[T any](rng *rand.Rand, list ...T) T { return list[rng.IntN(len(list))] }
 
-// drawMix draws the mix of a seed: 2 to 16 streams, an eighth to half of which write.
+// drawMix draws the mix of a seed: 2 to 16 streams, of which an eighth to half write.
 func drawMix(standard string, seed uint64) streamMix {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	m := streamMix{seed: seed, part: oneOf(rng, streamParts[standard]...), ranks: oneOf(rng, 1, 2, 4), streams: 2 + rng.IntN(15)}
@@ -67,7 +67,7 @@ func drawMix(standard string, seed uint64) streamMix {
 	return m
 }
 
-// requests makes the trace: 8,000 requests, of each burst one.
+// requests returns the trace: 8,000 requests of one burst each.
 func (m *streamMix) requests(spec *dram.Spec) []Request {
 	rng := rand.New(rand.NewPCG(m.seed, 2))
 	allRows := uint64(m.ranks*spec.Banks()) * uint64(spec.RowBursts())
@@ -103,10 +103,10 @@ func (m *streamMix) requests(spec *dram.Spec) []Request {
 	return list
 }
 
-// later is how a policy's end and mean read latency from arrival compare with other policies', in per cent.
+// later is the excess, in per cent, of a policy's end and mean read latency from arrival over other policies'.
 type later struct{ ofDRAMsim3, ofBetter, latency float64 }
 
-// compare replays a mix, of one burst a request, under default, dramsim3 and fr-fcfs.
+// compare replays a mix of requests of one burst under default, dramsim3 and fr-fcfs.
 func (m *streamMix) compare(t *testing.T) later {
 	t.Helper()
 	var end [3]int64
@@ -123,14 +123,14 @@ func (m *streamMix) compare(t *testing.T) later {
 	return later{over(end[0], end[1]), over(end[0], min(end[1], end[2])), 100 * (latency[0]/latency[1] - 1)}
 }
 
-// TestStreamsAgainstOtherPolicies holds the default policy to what docs/reference/dram.md says of streams: at most one mix in twenty
-// ends more than 1% after policy dramsim3, or more than 3% after the better of dramsim3 and fr-fcfs, and one in a
-// hundred more than 8%. Of the other standards it is one in ten, one in ten and one in twenty. In the mean it ends earlier, and reads wait less.
+// TestStreamsAgainstOtherPolicies checks the claims of docs/reference/dram.md about streams under the default policy. At most one mix in
+// twenty ends more than 1% after policy dramsim3, or more than 3% after the better of dramsim3 and fr-fcfs, and one in a hundred more than
+// 8%. On the other standards it is one in ten, one in ten and one in twenty. On average it ends earlier, and reads wait less.
 func TestStreamsAgainstOtherPolicies(t *testing.T) {
 	for _, c := range []struct {
 		standards                    []string
 		usual, all                   int
-		perCent1, perCent3, perCent8 int // of the mixes that may end as much later
+		perCent1, perCent3, perCent8 int // the share of mixes that may end this much later
 	}{
 		{[]string{"ddr4"}, 80, 2000, 5, 5, 1},
 		{[]string{"lpddr5x", "ddr5", "hbm3", "gddr6"}, 6, 200, 10, 10, 5},
@@ -172,8 +172,8 @@ func TestStreamsAgainstOtherPolicies(t *testing.T) {
 	}
 }
 
-// TestBatchEndsARunThatLeavesBurstsEmpty: reads of one bank, tCCD_L apart, end after 32 if writes of two bank groups wait, after 16
-// if a full buffer of writes holds up all requests, and else not.
+// TestBatchEndsARunThatLeavesBurstsEmpty: a run of reads of one bank, tCCD_L apart, ends after 32 if writes of two bank groups wait, after
+// 16 if the full write buffer stops all requests, and otherwise goes on.
 func TestBatchEndsARunThatLeavesBurstsEmpty(t *testing.T) {
 	for _, c := range []struct {
 		name      string
@@ -203,12 +203,12 @@ func TestBatchEndsARunThatLeavesBurstsEmpty(t *testing.T) {
 	}
 }
 
-// TestOldWritesGoTogether: while reads go on, writes wait for four times the bound on age, and then all leave.
+// TestOldWritesGoTogether: while reads continue, writes wait for four times the age bound, and then all leave.
 func TestOldWritesGoTogether(t *testing.T) {
 	s := setup(t, "default")
 	s.Policy.AgeBound = 1000
 	var requests []Request
-	for i := range uint64(2000) { // as many as the bus takes
+	for i := range uint64(2000) { // as many as the bus can serve
 		requests = append(requests, Request{Clock: int64(4 * i), Address: i%4*nextGroup + i/4%128*nextColumn + i/512*nextBank})
 		if i%100 == 50 {
 			requests = append(requests, Request{Clock: int64(4 * i), Address: nextRank + i*nextColumn, Write: true})
@@ -220,7 +220,7 @@ func TestOldWritesGoTogether(t *testing.T) {
 	}
 	c := newController(s.Spec, s.Policy, m, s.Ranks, nil)
 	c.front.requests = requests
-	last := int64(200 + writeAge*1000) // of the first write's time in the buffer
+	last := int64(200 + writeAge*1000) // the first write's time in the buffer
 	for clock := int64(0); clock < last+30; clock++ {
 		if c.tick(clock); clock == last-1 && len(c.front.held[needWrite].entries) != 10 || clock == last+20 && len(c.front.held[needWrite].entries) > 0 {
 			t.Errorf("clock %d: %d writes are in the buffer", clock, len(c.front.held[needWrite].entries))
@@ -228,8 +228,8 @@ func TestOldWritesGoTogether(t *testing.T) {
 	}
 }
 
-// TestWritesWaitWhileRequestsCome: a moment without reads starts no drain of a few writes while requests come; of more than a bank's
-// queue holds it does.
+// TestWritesWaitWhileRequestsCome: while requests come, a moment without reads does not start a drain of a few writes, but one of more
+// writes than a bank's queue holds.
 func TestWritesWaitWhileRequestsCome(t *testing.T) {
 	for writes, readFirst := range map[int]bool{5: true, 12: false} {
 		s := setup(t, "default")
@@ -245,8 +245,8 @@ func TestWritesWaitWhileRequestsCome(t *testing.T) {
 	}
 }
 
-// TestReadsKeepOutOfBanksThatWriteARow: while a drain waits for one bank, a read passes to another with a write, but to none with two of one row
-// unless it is old.
+// TestReadsKeepOutOfBanksThatWriteARow: while a drain waits for one bank, a read may go to another bank with one write, but unless it is
+// old not to one with two writes of one row.
 func TestReadsKeepOutOfBanksThatWriteARow(t *testing.T) {
 	for _, c := range []struct {
 		share    uint64
@@ -256,9 +256,9 @@ func TestReadsKeepOutOfBanksThatWriteARow(t *testing.T) {
 		share, passes := c.share, c.passes
 		s := setup(t, "default")
 		s.Ranks, s.Policy.DrainHigh, s.Policy.BankQueue, s.Policy.AgeBound = 1, 20, 4, c.ageBound
-		requests := []Request{{Address: nextBank}} // the banks are not idle
+		requests := []Request{{Address: nextBank}} // keeps the banks from being idle
 		for i := range uint64(20 - share) {
-			requests = append(requests, Request{Address: i * nextRow / 4, Write: true}) // each another row
+			requests = append(requests, Request{Address: i * nextRow / 4, Write: true}) // each to another row
 		}
 		for i := range share {
 			requests = append(requests, Request{Address: nextGroup + i*nextColumn, Write: true})
@@ -279,7 +279,8 @@ func TestReadsKeepOutOfBanksThatWriteARow(t *testing.T) {
 	}
 }
 
-// TestRowBoundOpensTheOldest: where activations are short a closed bank opens its oldest request's row, not that of either direction.
+// TestRowBoundOpensTheOldest: if activations are the bottleneck, a closed bank opens its oldest request's row, whatever the run's
+// direction.
 func TestRowBoundOpensTheOldest(t *testing.T) {
 	for _, bound := range []bool{false, true} {
 		s := setup(t, "default")

@@ -72,8 +72,7 @@ func TestReadTraceErrors(t *testing.T) {
 	}
 }
 
-// fuzzTrace checks what must hold of whatever text: an input error, or requests
-// in the order of their clocks.
+// fuzzTrace requires of any text an input error, or requests in the order of their clocks.
 func fuzzTrace(t *testing.T, data []byte) {
 	requests, err := ReadTrace("test", bytes.NewReader(data))
 	var in *input.Error

@@ -7,17 +7,17 @@ import (
 	"github.com/l3sim/l3sim/dram"
 )
 
-// unseen is a trace that is made here, not stored: testdata/dramsim3_unseen.csv has what DRAMsim3 gave for it. No decision of the
-// controller was tuned to these.
+// unseen is a generated trace; testdata/dramsim3_unseen.csv has DRAMsim3's results for it. No decision of the controller was tuned to these
+// traces.
 type unseen struct {
-	part  string // of unseenParts, or of otherSetup
+	part  string // a key of unseenParts, or a kind of otherSetup
 	ranks int
-	kind  string // of unseenKinds
+	kind  string // a key of unseenKinds
 	reads int    // per cent
 	gap   int    // mean clocks between requests, 0: all at clock 0
 }
 
-// unseenParts are the parts by the names that traces have.
+// unseenParts has the parts by their names in traces.
 var unseenParts = map[string]string{"x8": ddr43200, "x4": "ddr4-3200-8gb-x4", "x16": "ddr4-3200-8gb-x16", "2400": "ddr4-2400-8gb-x8"}
 
 // unseenTraces are the traces, in the order of their seeds.
@@ -34,7 +34,7 @@ var unseenTraces = []unseen{
 	{"x4", 4, "local", 90, 0}, {"x16", 4, "hot", 33, 0},
 }
 
-// unseenOthers are traces for the standards of testdata/other, as unseenTraces.
+// unseenOthers are like unseenTraces, for the standards of testdata/other.
 var unseenOthers = []unseen{
 	{"hbm2", 1, "rand", 67, 0}, {"hbm2", 1, "hot", 50, 0}, {"hbm2", 1, "streams", 67, 0}, {"hbm2", 1, "walks", 80, 0}, {"hbm2", 1, "stride", 67, 0},
 	{"hbm2", 1, "rand", 80, 8}, {"gddr6", 1, "rand", 67, 0}, {"gddr6", 1, "hot", 67, 0}, {"gddr6", 1, "streams", 50, 0}, {"gddr6", 1, "walks", 67, 0},
@@ -46,7 +46,7 @@ var unseenOthers = []unseen{
 var unseenKinds = map[string]func(g *generator, write *bool) uint64{
 	// Anywhere.
 	"rand": func(g *generator, _ *bool) uint64 { return g.rng.Uint64N(g.bursts) },
-	// Four of five in one row of each bank at a time, 100 bursts of 128.
+	// Four of five stay in one row of each bank, for 100 of its 128 bursts.
 	"hot": func(g *generator, _ *bool) uint64 {
 		if g.rng.IntN(5) == 0 {
 			return g.rng.Uint64N(g.bursts)
@@ -58,7 +58,7 @@ var unseenKinds = map[string]func(g *generator, write *bool) uint64{
 		g.left[bank]--
 		return g.at(g.row[bank], bank, g.left[bank])
 	},
-	// Eight streams, of which a share writes.
+	// Eight streams, some of which write.
 	"streams": func(g *generator, write *bool) uint64 {
 		k := g.rng.IntN(8)
 		*write = 100*k >= 8*g.reads
@@ -77,12 +77,12 @@ var unseenKinds = map[string]func(g *generator, write *bool) uint64{
 		g.stream[0] += g.step
 		return g.stream[0]
 	},
-	// A hundred or so reads, then writes in that share.
+	// About a hundred reads, then writes by their share.
 	"phases": func(g *generator, write *bool) uint64 {
 		*write = g.n%300 >= 3*g.reads
 		return g.rng.Uint64N(g.bursts)
 	},
-	// Eight bursts read, and written elsewhere.
+	// Eight bursts are read, then written elsewhere.
 	"copy": func(g *generator, write *bool) uint64 {
 		*write = g.n/8%2 == 1
 		k := g.n / 8 % 2
@@ -107,13 +107,13 @@ type generator struct {
 	bursts, banks, rows, step uint64 // of the channel; rows of a bank
 	length, columns           uint64
 	stream                    [8]uint64
-	row, left                 []uint64 // by bank
+	row, left                 []uint64 // for each bank
 }
 
-// at returns the burst of a row, a bank over all ranks (bank group lowest) and a column: the mapping rochrababgco.
+// at returns the burst at a row, a bank over all ranks (bank group lowest) and a column, with the mapping rochrababgco.
 func (g *generator) at(row, bank, column uint64) uint64 { return (row*g.banks+bank)*g.columns + column }
 
-// name is the trace's row in the table.
+// name is the name of the trace's row in the table.
 func (u unseen) name() string {
 	gap := ""
 	if u.gap > 0 {
@@ -122,7 +122,7 @@ func (u unseen) name() string {
 	return fmt.Sprintf("%s_%s_%drank_r%d%s", u.kind, u.part, u.ranks, u.reads, gap)
 }
 
-// requests makes the trace: 12,000 requests, of each burst one.
+// requests returns the trace: 12,000 requests of one burst each.
 func (u unseen) requests(spec *dram.Spec, seed uint64) []Request {
 	rng := rand.New(rand.NewPCG(seed, 20))
 	g := &generator{rng: rng, reads: u.reads, banks: uint64(u.ranks * spec.Banks()), rows: uint64(spec.Rows), columns: uint64(spec.RowBursts())}

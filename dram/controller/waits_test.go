@@ -13,7 +13,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestBoundBy: a report names the rule that keeps the data bus idle, and what avoids it, where the bus is below nine tenths while requests wait.
+// TestBoundBy: if requests wait and the data bus is busy for less than nine tenths, the report names the rule that idles it, and a setting
+// that avoids this.
 func TestBoundBy(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	lines := func(n int, of func(i int) Request) []Request {
@@ -29,7 +30,7 @@ func TestBoundBy(t *testing.T) {
 		name, set string
 		ranks     int
 		requests  []Request
-		rule      string // "" where none may be named
+		rule      string // "" if no rule may be named
 		meaning   string
 		avoided   string
 	}{
@@ -81,7 +82,7 @@ func TestBoundBy(t *testing.T) {
 	}
 }
 
-// TestAdviceSkipsWhatIsInvalid: a write buffer below drain_idle is no set-up, and the setting after it is tried.
+// TestAdviceSkipsWhatIsInvalid: a write buffer below drain_idle is invalid, so the next setting is tried.
 func TestAdviceSkipsWhatIsInvalid(t *testing.T) {
 	s := setup(t, "default")
 	s.Ranks = 1
@@ -100,7 +101,8 @@ func TestAdviceSkipsWhatIsInvalid(t *testing.T) {
 	}
 }
 
-// TestStreamFollowsItsGroup: of a stream in rows of one bank at a time every access but the first after an activation or a refresh follows one of its own group.
+// TestStreamFollowsItsGroup: in a stream through rows of one bank at a time, every access except the first after an activation or a refresh
+// follows one of its own bank group.
 func TestStreamFollowsItsGroup(t *testing.T) {
 	s := setup(t, "default")
 	s.Ranks, s.Policy.ReadQueue = 1, 1
@@ -115,7 +117,7 @@ func TestStreamFollowsItsGroup(t *testing.T) {
 	}
 }
 
-// streamOf returns n reads that far apart.
+// streamOf returns n reads at a constant distance.
 func streamOf(n, bytes int) []Request {
 	list := make([]Request, n)
 	for i := range list {
@@ -124,8 +126,8 @@ func streamOf(n, bytes int) []Request {
 	return list
 }
 
-// TestWaitsFollowFromTheLog: what each access waited for, found anew from the log of the commands and every row of the standard. Where the row was what
-// it waited for, the log does not say since when it was wanted: of these only the sum is compared.
+// TestWaitsFollowFromTheLog recomputes what each access waited for from the log and every rule of the standard. The log does not tell since
+// when a row was wanted, so for waits for rows only the sum is compared.
 func TestWaitsFollowFromTheLog(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := setup(t, "default")
@@ -138,7 +140,7 @@ func TestWaitsFollowFromTheLog(t *testing.T) {
 		s.Policy.Page = rapid.SampledFrom([]string{"open", "closed"}).Draw(t, "page")
 		s.Policy.Scheduler = rapid.SampledFrom([]string{"batch", "fr-fcfs", "round-robin"}).Draw(t, "scheduler")
 		if err := s.Validate(); err != nil {
-			return // refreshes of banks that leave no time
+			return // bank refreshes leave no time
 		}
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
 		span, writes := uint64(1)<<rapid.IntRange(10, 30).Draw(t, "span"), rapid.IntRange(0, 2).Draw(t, "writes")
@@ -159,7 +161,7 @@ func TestWaitsFollowFromTheLog(t *testing.T) {
 		}
 		clocks := func(steps int64) int64 { return (steps + s.Spec.BusSteps(1) - 1) / s.Spec.BusSteps(1) }
 		for rule, steps := range want {
-			if d := got[rule] - clocks(steps); d < 0 || d > 4 { // a few causes of one name, each rounded up
+			if d := got[rule] - clocks(steps); d < 0 || d > 4 { // a few causes with one name, each rounded up
 				t.Fatalf("%s: %s %d clocks, from the log %d steps", s.Spec.Name, rule, got[rule], steps)
 			}
 			delete(got, rule)
@@ -170,7 +172,7 @@ func TestWaitsFollowFromTheLog(t *testing.T) {
 	})
 }
 
-// waitsOfLog returns the steps by which accesses came late, by rule, and those that waited for a row or a refresh.
+// waitsOfLog returns, for each rule, the steps by which it delayed accesses, and the accesses that waited for a row or a refresh.
 func waitsOfLog(spec *dram.Spec, ranks int, records []check.Record) (byRule map[string]int64, rows int64) {
 	table, constraints := spec.Rules(), spec.Constraints()
 	each := ranks / table.PseudoChannels
@@ -188,7 +190,7 @@ func waitsOfLog(spec *dram.Spec, ranks int, records []check.Record) (byRule map[
 		if idle <= 0 {
 			continue
 		}
-		plain := dram.RD // with auto-precharge the rules of one without count
+		plain := dram.RD // commands with auto-precharge have the rules of those without
 		if r.Command.IsWrite() {
 			plain = dram.WR
 		}
@@ -215,7 +217,7 @@ func waitsOfLog(spec *dram.Spec, ranks int, records []check.Record) (byRule map[
 	return byRule, rows
 }
 
-// meet reports whether a command bears on one of a bank at b by a rule of the scope.
+// meet reports whether, under a rule of this scope, a command affects one to a bank at b.
 func meet(spec *dram.Spec, each int, scope dram.Scope, r check.Record, b dram.Address) bool {
 	a := r.Address
 	switch scope {
@@ -241,8 +243,8 @@ func meet(spec *dram.Spec, each int, scope dram.Scope, r check.Record, b dram.Ad
 	return int(a.Rank)/each == int(b.Rank)/each
 }
 
-// TestWaitsAreNamedOnce: rules of one name and one meaning are one line of a report, in the order in which they first came; a rule between
-// other commands means something else and has its own.
+// TestWaitsAreNamedOnce: rules with one name and one meaning are one line of a report, in the order in which they first occur; a rule
+// between other commands has its own.
 func TestWaitsAreNamedOnce(t *testing.T) {
 	w := &waits{channel: &channel{spec: part(t, ddr43200)}}
 	first := dram.Constraint{Rule: "tCCD_L", Command: dram.RD, Next: dram.RD, Scope: dram.SameBankGroup}
@@ -261,7 +263,8 @@ func TestWaitsAreNamedOnce(t *testing.T) {
 	}
 }
 
-// TestCommandsOfSeveralRanks: a command of a whole pseudo-channel is the last of each of its ranks and of no other's; one of a rank of that rank alone.
+// TestCommandsOfSeveralRanks: a command of a whole pseudo-channel is the latest one of all its ranks and of no others; one of a rank, of
+// that rank alone.
 func TestCommandsOfSeveralRanks(t *testing.T) {
 	for pseudo, want := range map[int][2][]int{1: {{0, 1, 2, 3}, {3}}, 2: {{2, 3}, {3}}} {
 		table, err := dram.ReadStandard("t", strings.NewReader(fmt.Sprintf("standard = 'mine'\nbase = 'ddr4'\npseudo_channels = %d\n", pseudo)))
