@@ -115,8 +115,8 @@ func BenchmarkRoundHalf(b *testing.B) {
 	}
 }
 
-// TestRoundHalf64 compares one rounding with exact comparisons: the result is as near as any
-// neighbour, and even half way. Rounding by way of float32 fails beside half way.
+// TestRoundHalf64 compares with exact arithmetic: the result is at least as near as both neighbours, and even in a tie. Rounding by way of
+// float32 fails next to ties.
 func TestRoundHalf64(t *testing.T) {
 	beside := 1 + 0x1p-11
 	if got := RoundHalf64(beside + 0x1p-50); got != 1+0x1p-10 {

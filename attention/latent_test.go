@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestLatentForms: attention over the rows as they are stored is that over each head's own keys and values, of which Reference
-// knows the definition. The last rows and those of other heads differ, so that a wrong part of the matrix shows.
+// TestLatentForms: attention over stored rows equals Reference's over each head's own keys and values. All rows and heads differ, so that
+// using the wrong part of the matrix changes the result.
 func TestLatentForms(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		number := func(name string, low, high int) int { return rapid.IntRange(low, high).Draw(t, name) }
@@ -59,7 +59,7 @@ func TestLatentForms(t *testing.T) {
 					latents[h*l.Latent+e] += w / sum * float64(rows[i*l.Row()+e])
 				}
 			}
-			// The reference over rows says the same of a query that a float32 holds.
+			// The reference over rows agrees for a query that a float32 can hold.
 			out, exact := make([]float64, l.Latent), make([]float64, l.Row())
 			narrow := vectors(r, 1, l.Row(), 1)
 			lse := Reference(exact, narrow, rows, rows, l.Scale())

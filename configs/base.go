@@ -63,7 +63,7 @@ func (b *base) identity(l *layer) string {
 	return ""
 }
 
-// describes reports whether a layer has the whole section, under a name.
+// describes reports whether a layer gives a section as a whole, by its name.
 func (b *base) describes(l *layer, name string) bool {
 	own := l.find(b.name())
 	return own != nil && own.value.String() == name && len(b.missing(l)) == 0

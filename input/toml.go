@@ -86,7 +86,7 @@ type TOMLToken struct {
 	Line int // on which it begins, from 1
 }
 
-// TOMLTokens returns the tokens of a text, which together are all of it. What is no TOML gets some tokens, too.
+// TOMLTokens returns the tokens of a text, which together are all of it. A text that is no valid TOML gets tokens, too.
 func TOMLTokens(text string) []TOMLToken {
 	all, line := make([]TOMLToken, 0, len(text)/4), 1
 	for i := 0; i < len(text); {

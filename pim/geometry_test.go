@@ -72,7 +72,7 @@ func TestScaledRowsByHand(t *testing.T) {
 	}
 }
 
-// TestShapesByHand: shapes that a rank can compute, at the edge.
+// TestShapesByHand: shapes at the limits of what a rank can compute.
 func TestShapesByHand(t *testing.T) {
 	good := HeadShape{HeadDim: 128, Queries: 1, ElementBits: 16, KVBits: 8}
 	for _, c := range []struct {
@@ -114,8 +114,8 @@ func TestShapesByHand(t *testing.T) {
 	}
 }
 
-// TestValuesPartOfKeysByHand: values that are parts of keys take the bursts of 32 elements that they fill, 14 for 448, not the 16 of a power of two, and
-// so do keys of that width.
+// TestValuesPartOfKeysByHand: values that are parts of keys take as many bursts of 32 elements as they fill, 14 for 448, without rounding
+// up to the power of two, 16; so do keys of that width.
 func TestValuesPartOfKeysByHand(t *testing.T) {
 	d, err := dram.LookupSpec("ddr4-3200-8gb-x8")
 	if err != nil {

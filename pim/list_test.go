@@ -69,7 +69,7 @@ func TestListsByHand(t *testing.T) {
 	}
 }
 
-// TestScalesByHand: 16 elements of 4 bits from −8 to 7 stand for −4 to 11 a step of 1 apart, or 256 of 8 bits for 0 to 255.
+// TestScalesByHand: 16 elements of 4 bits, −8 to 7, represent −4 to 11 in steps of 1; 256 of 8 bits represent 0 to 255.
 func TestScalesByHand(t *testing.T) {
 	for _, c := range []struct {
 		low, high float32

@@ -32,9 +32,9 @@ func ddr4Like(t *testing.T, edit func(line string) string) (*dram.Spec, error) {
 	return d, nil
 }
 
-// TestBurstsThatMeet: on DDR4-3200 (CL 22, CWL 16, bursts of 4 clocks) a read's data are on the bus from clock 22 to 26 and a write's from 16 to 20. So two of
-// a kind need 4 clocks, a write behind a read 22 + 4 - 16 = 10, and a read behind a write none. Each pair with a command of the buffers is
-// asked for one clock less than it needs, which is refused, and for as many.
+// TestBurstsThatMeet: on DDR4-3200 (CL 22, CWL 16, bursts of 4 clocks) a read's data are on the bus from clock 22 to 26, a write's from 16
+// to 20. Two reads or two writes need 4 clocks, a write after a read 22 + 4 - 16 = 10, a read after a write none. Each pair with a command
+// of the buffers is accepted with exactly the clocks that it needs and refused with one less.
 func TestBurstsThatMeet(t *testing.T) {
 	pairs := []struct {
 		from, next string
@@ -78,7 +78,7 @@ func TestBurstsThatMeet(t *testing.T) {
 			t.Errorf("pair %d:\ngot  %s\nwant %s", short, got, want)
 		}
 	}
-	// A rule of a window or of other ranks keeps no two bursts apart.
+	// Rules of windows, and between ranks, do not keep two bursts apart.
 	for _, row := range []string{"rank | RDRES | RDRES | 4 | 2", "other rank | RDRES | RDRES | 4"} {
 		d, err := ddr4Like(t, func(line string) string {
 			if strings.Contains(line, "RDRES           | RD RDA RDRES        | burst") {
@@ -95,7 +95,7 @@ func TestBurstsThatMeet(t *testing.T) {
 	}
 }
 
-// TestCommandsThatAreMissing: each command that programs send is asked for by itself, and none of them may come in two halves.
+// TestCommandsThatAreMissing: a standard needs each command that programs send, and none of them may have two halves.
 func TestCommandsThatAreMissing(t *testing.T) {
 	for _, c := range []string{"ACTA", "MACA", "RDRES", "WRBUF", "ACT", "PREA", "RD", "WR", "REF"} {
 		d, err := ddr4Like(t, func(line string) string {
@@ -133,7 +133,7 @@ func TestCommandsThatAreMissing(t *testing.T) {
 			return strings.Join(cells, "|")
 		})
 		if err != nil {
-			if c != "REF" && c != "RD" && c != "WR" && c != "ACT" { // which a standard must have
+			if c != "REF" && c != "RD" && c != "WR" && c != "ACT" { // a standard must have these
 				t.Errorf("without %s: %v", c, err)
 			}
 			continue

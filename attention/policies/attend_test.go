@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestAttend compares results and sums over parts with attention over their tokens, for any
-// policy, and the weights of each part with its softmax.
+// TestAttend: for any policy, results and sums over parts equal attention over their tokens, and the weights of each part equal its
+// softmax.
 func TestAttend(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawPlay(t, rapid.SampledFrom(plainNames()).Draw(t, "policy"))
@@ -54,8 +54,7 @@ func TestAttend(t *testing.T) {
 	})
 }
 
-// TestMerge: any split of tokens in any order gives the whole, with empty parts and logarithms
-// far from 0.
+// TestMerge: merging any split of tokens, in any order, gives attention over all of them, also with empty parts and logarithms far from 0.
 func TestMerge(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		x := newSequence(newSource(t), 1, 16, rapid.IntRange(1, 40).Draw(t, "tokens"))
@@ -89,7 +88,7 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// TestCut compares with the highest scores by hand, with many ties.
+// TestCut compares with the highest scores found by hand, with many ties.
 func TestCut(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		scores := make([]float32, rapid.IntRange(1, 60).Draw(t, "scores"))

@@ -9,14 +9,14 @@ import (
 	"github.com/l3sim/l3sim/llm"
 )
 
-// TestDenseByLayer: where a model's layers have windows, the tokens that dense attention counts in a layer are those that its
-// values select there, and what it holds is no more than the window.
+// TestDenseByLayer: if a model's layers have windows, dense attention counts in each layer the tokens that its values select there, and
+// holds no more than the window.
 func TestDenseByLayer(t *testing.T) {
 	denseByLayer(t, llm.LayerKinds{Window: 5, LayerPattern: "LLG"}, 2, 5)
 	denseByLayer(t, llm.LayerKinds{Window: 5, LayerPattern: "GLLG"}, 0, 3, 4)
 }
 
-// denseByLayer checks seven layers of which those of whole attend to everything.
+// denseByLayer checks seven layers, some of which (whole) have full attention.
 func denseByLayer(t *testing.T, windows llm.LayerKinds, whole ...int) {
 	shape := policy.Shape{Layers: 7, QueryHeads: 4, KVHeads: 2, Dim: 8, ElementBits: 16, LayerKinds: windows}
 	spec := New("dense")
@@ -58,8 +58,8 @@ func denseByLayer(t *testing.T, windows llm.LayerKinds, whole ...int) {
 	}
 }
 
-// TestChunksByLayer: where layers attend within chunks of the context, a step reads from the beginning of the chunk of its first token on,
-// a prompt attends causally within each chunk, and memory counts a whole one; values are not computed.
+// TestChunksByLayer: if layers attend within chunks of the context, a step reads from the start of the chunk of its first token. A prompt
+// attends causally within each chunk, and memory counts a whole chunk. Values are not computed.
 func TestChunksByLayer(t *testing.T) {
 	for verified := range 4 {
 		shape := policy.Shape{Layers: 4, QueryHeads: 4, KVHeads: 2, Dim: 8, ElementBits: 16, Verified: verified, Apart: true,
@@ -93,8 +93,8 @@ func TestChunksByLayer(t *testing.T) {
 	}
 }
 
-// TestWindowsOfDrafts: a step that verifies several tokens reads a window and one token more for each draft, and holds as many; prompts
-// have the window. So do heads that stream, behind their sink.
+// TestWindowsOfDrafts: a step that verifies several tokens reads and holds a window plus one token for each draft; a prompt has the window
+// alone. The same holds for streaming heads, beyond their sink.
 func TestWindowsOfDrafts(t *testing.T) {
 	for verified := range 5 {
 		shape := policy.Shape{Layers: 2, QueryHeads: 4, KVHeads: 2, Dim: 8, ElementBits: 16, Verified: verified, LayerKinds: llm.LayerKinds{Window: 5, LayerPattern: "LG"}}
@@ -125,7 +125,7 @@ func TestWindowsOfDrafts(t *testing.T) {
 	}
 }
 
-// heldTokens returns the tokens of a long request that the first class of a layer holds.
+// heldTokens returns the tokens of a long request that a layer's first class holds.
 func heldTokens(c policy.Costs) int {
 	held, _ := c.Memory(0)
 	return held[0].Tokens(1, 999)

@@ -12,17 +12,17 @@ import (
 	"pgregory.net/rapid"
 )
 
-// byteLaw works out, from what is read and written, the bytes that a policy moves beside attention. Everything is of one layer.
+// byteLaw computes the bytes that a policy moves beside attention, from what is read and written in one layer.
 type byteLaw struct {
 	*keys
 	heads, group, queries, dim int // KV heads, query heads of each, query heads, elements
 	element, token             int // bytes of an element of a query, and of a token's key and value in a KV head
 	apart                      bool
-	dense                      bool // a layer of Quest that attends to everything
+	dense                      bool // a layer of Quest with full attention
 	streams                    int  // KV heads that attend to a sink and a window
 }
 
-// sum is what is moved: kernels and passes of a device are added up.
+// sum has the total moved by the kernels and passes of each device.
 type sum struct {
 	kernels                int
 	bytes, flops, elements int64
@@ -43,7 +43,7 @@ type variant struct {
 	set   func(*keys)
 }
 
-// variants are all of them.
+// variants are all such policies.
 func variants() (all []variant) {
 	both := func(name string, set func(*keys)) {
 		all = append(all, variant{name, false, set}, variant{name, true, set})
@@ -78,7 +78,7 @@ func variants() (all []variant) {
 	return all
 }
 
-// forVariants runs a rapid check on each.
+// forVariants runs a rapid check on each variant.
 func forVariants(t *testing.T, check func(t *rapid.T, p policy.Costs, l *byteLaw, run int)) {
 	for _, v := range variants() {
 		rapid.Check(t, func(t *rapid.T) {
@@ -88,7 +88,7 @@ func forVariants(t *testing.T, check func(t *rapid.T, p policy.Costs, l *byteLaw
 	}
 }
 
-// draw returns the costs of a policy for a drawn model, and its law in a run of layers.
+// draw returns the costs of a policy for a drawn model, and its byteLaw in a run of layers.
 func (v *variant) draw(t *rapid.T) (policy.Costs, *byteLaw, int) {
 	of := func(name string, of ...int) int { return rapid.SampledFrom(of).Draw(t, name) }
 	shape, s := drawShape(t), drawSpecOf(t, v.name)
@@ -135,7 +135,7 @@ func (v *variant) draw(t *rapid.T) (policy.Costs, *byteLaw, int) {
 	return p, l, run
 }
 
-// drawRequests returns requests short and long.
+// drawRequests returns short and long requests.
 func drawRequests(t *rapid.T) []policy.Request {
 	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) policy.Request {
 		prompt := rapid.SampledFrom([]int{1, 9, 90, 900, 3000, 9000}).Draw(t, "about") + rapid.IntRange(0, 99).Draw(t, "more")
@@ -143,7 +143,7 @@ func drawRequests(t *rapid.T) []policy.Request {
 	}), 1, 6).Draw(t, "requests")
 }
 
-// paged is the KV heads that choose pages.
+// paged returns the number of KV heads that choose pages.
 func (l *byteLaw) paged() int {
 	switch {
 	case l.Name == "quest" && !l.dense:
@@ -154,7 +154,7 @@ func (l *byteLaw) paged() int {
 	return 0
 }
 
-// logical is the tokens of a page with bounds of its own.
+// logical returns the tokens of a logical page, which has its own bounds.
 func (l *byteLaw) logical() int {
 	if l.Name == "quest" {
 		return l.Page
@@ -162,13 +162,13 @@ func (l *byteLaw) logical() int {
 	return l.LogicalPage
 }
 
-// vector is a key, or one bound of a page, in a KV head.
+// vector returns the bytes of a key, or of one bound of a page, in a KV head.
 func (l *byteLaw) vector() int { return l.dim * l.element }
 
-// centroids is how many a KV head has after a prompt: no more than the queries that they are clusters of.
+// centroids returns the number of centroids in a KV head after a prompt: at most the number of queries that they cluster.
 func (l *byteLaw) centroids(prompt int) int { return min(l.Centroids, prompt*l.group) }
 
-// searches is how many searches of CSAttention a KV head has: one for each query head, or one with their mean.
+// searches returns the searches of CSAttention in a KV head: one for each query head, or one with their mean.
 func (l *byteLaw) searches() int {
 	if l.SelectGroup == "mean" {
 		return 1
@@ -176,13 +176,13 @@ func (l *byteLaw) searches() int {
 	return l.group
 }
 
-// entries is the length of a list of CSAttention, found the tokens that a search finds.
+// entries returns the length of a list of CSAttention; found returns the tokens that a search finds.
 func (l *byteLaw) entries(prompt int) int { return max(1, int(l.TableShare*float64(prompt))) }
 func (l *byteLaw) found(prompt int) int   { return max(1, int(l.SelectShare*float64(prompt))) }
 
 const csaEntry = 4 + 2 // a token's index, and a score of FP16
 
-// step is what a decode step moves beside attention, and what goes up.
+// step returns what a decode step moves beside attention, and what comes up from home.
 func (l *byteLaw) step(requests []policy.Request) (want map[policy.Device]sum, fetched []int) {
 	var passes []policy.Pass
 	gpu := func(kernels, bytes, flops int) {
@@ -232,7 +232,7 @@ func (l *byteLaw) step(requests []policy.Request) (want map[policy.Device]sum, f
 	return add(map[policy.Device]sum{}, passes), fetched
 }
 
-// softmax is the two passes over the scores of each query head that a group's softmaxes take on the GPUs, with which choices.
+// softmax adds the two passes over the scores of each query head that a group's softmaxes take, if GPUs choose.
 func (l *byteLaw) softmax(x *policy.Step) (passes []policy.Pass) {
 	if l.SelectGroup == "softmax-sum" && l.SelectDevice == "gpu" {
 		for _, c := range x.Choose {
@@ -246,7 +246,7 @@ func (l *byteLaw) softmax(x *policy.Step) (passes []policy.Pass) {
 	return passes
 }
 
-// after is how many tokens of a prompt have left a window, beyond the sink.
+// after returns the tokens of a prompt that have left a window, without the sink.
 func (l *byteLaw) after(tokens int) int {
 	away := tokens
 	if l.Window > 0 {
@@ -258,7 +258,7 @@ func (l *byteLaw) after(tokens int) int {
 	return max(0, away-max(0, l.Sink))
 }
 
-// prompt is what a chunk moves beside attention, and what goes home with it.
+// prompt returns what a chunk moves beside attention, and what it sends home.
 func (l *byteLaw) prompt(chunk, finished int, last bool) (want sum, leave []policy.Leaving) {
 	n := finished + chunk
 	send := func(heads, have, more int) *policy.Leaving {
@@ -311,8 +311,8 @@ func (l *byteLaw) prompt(chunk, finished int, last bool) (want sum, leave []poli
 	return want, leave
 }
 
-// TestBytes compares what each policy moves beside attention with what is read and written: kernels and loops of steps and of prompts, what goes home and what
-// comes up, the vectors of a step.
+// TestBytes compares the bytes that each policy moves beside attention with what is read and written: by kernels and loops of steps and of
+// prompts, to and from home, and the vectors of a step.
 func TestBytes(t *testing.T) {
 	forVariants(t, func(t *rapid.T, p policy.Costs, l *byteLaw, run int) {
 		requests := drawRequests(t)

@@ -10,7 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// windows is what a step attends over in a window on the GPUs and at home, what leaves the window after it, and how many requests' outputs are merged.
+// windows has the tokens that a step attends to in a window on the GPUs and at home, the tokens that leave the window after it, and the
+// requests whose outputs are merged.
 func (l *byteLaw) windows(requests []policy.Request) (attend []policy.Class, leave []policy.Leaving, merged int) {
 	hgca, n := l.Name == "hgca", len(requests)
 	near, far, away, leaving, more := make([]int, n), make([]int, n), make([]int, n), make([]int, n), make([]int, n)
@@ -50,7 +51,7 @@ func (l *byteLaw) windows(requests []policy.Request) (attend []policy.Class, lea
 	return append(attend, policy.Class{Heads: l.heads, Tokens: far, OnThreads: policy.OnThreads{Whole: hgca}}), leave, merged
 }
 
-// classes is what the heads of a step of another policy attend over, and what is chosen before.
+// classes has the tokens that the heads of a step of another policy attend to, and what is chosen before.
 func (l *byteLaw) classes(requests []policy.Request) (attend []policy.Class, choose []policy.Choice) {
 	each := func(of func(r policy.Request) int) (n []int) {
 		for _, r := range requests {
@@ -117,7 +118,7 @@ func (l *byteLaw) classes(requests []policy.Request) (attend []policy.Class, cho
 	return attend, choose
 }
 
-// TestClassTokens: a class has its tokens in each head, or those of each head where they differ.
+// TestClassTokens: a class has one number of tokens for all heads, or one for each head if they differ.
 func TestClassTokens(t *testing.T) {
 	c := policy.Class{Heads: 3, Tokens: []int{10, 20}}
 	if got := c.All(); got != 90 {
@@ -129,7 +130,7 @@ func TestClassTokens(t *testing.T) {
 	}
 }
 
-// pairs is those of a query and a key in a chunk, of all heads.
+// pairs returns the pairs of a query and a key in a chunk, over all heads.
 func (l *byteLaw) pairs(chunk, finished int) (sum int64) {
 	rows := func(s Streaming) int64 { return s.Pairs(finished+chunk) - s.Pairs(finished) }
 	dense, window := rows(Streaming{Window: 1 << 30}), l.Window
@@ -147,7 +148,7 @@ func (l *byteLaw) pairs(chunk, finished int) (sum int64) {
 	return int64(l.heads) * dense
 }
 
-// TestClasses compares what steps and prompts attend over, and what steps choose from, with each policy's definition.
+// TestClasses compares the tokens that steps and prompts attend to, and those that steps choose from, with each policy's definition.
 func TestClasses(t *testing.T) {
 	forVariants(t, func(t *rapid.T, p policy.Costs, l *byteLaw, run int) {
 		requests := drawRequests(t)

@@ -6,8 +6,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestHGCAWindow follows the law token by token: where the window is full, whole blocks
-// leave until it is not. Closed forms must say the same after any prompt.
+// TestHGCAWindow simulates the window token by token: when it is full, whole blocks leave until it is not. The closed forms must agree
+// after any prompt.
 func TestHGCAWindow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := rapid.IntRange(1, 70).Draw(t, "window")
@@ -86,6 +86,6 @@ func TestCSACounts(t *testing.T) {
 	}
 }
 
-// Leaving returns how many tokens leave after a step of that context: 0 or a
-// block. What leaves at the end of a prompt is Evicted.
+// Leaving returns the number of tokens that leave after a step with this context: 0 or a block. Evicted counts those that leave at a
+// prompt's end.
 func (w hgcaWindow) Leaving(context int) int { return w.Evicted(context) - w.Evicted(context-1) }

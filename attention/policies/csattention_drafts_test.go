@@ -71,8 +71,8 @@ func TestSearchesOfDraftsByHand(t *testing.T) {
 	}
 }
 
-// TestFoundOfDrafts: searches of three tokens find some of what comes before the recent tokens of the first, and the GPUs have room for what that of a
-// lagged one finds: a sixteenth of the prompt for each, and 4 recent tokens of the first and 2 more.
+// TestFoundOfDrafts: searches of three tokens find some of the tokens before the first one's recent tokens. The GPUs have room for those
+// that lagged searches find: a sixteenth of the prompt for each, plus 4 recent tokens of the first and 2 more.
 func TestFoundOfDrafts(t *testing.T) {
 	tables := CSATables{Selected: 50, Recent: 4}
 	for context, want := range map[int]int{60: 54, 56: 50, 40: 34, 6: 0, 3: 0} { // 54 · (1 − (4/54)³) = 53.98
@@ -88,7 +88,7 @@ func TestFoundOfDrafts(t *testing.T) {
 	}
 }
 
-// drawSearches draws settings of CSAttention, and the shape of a model for them.
+// drawSearches draws settings of CSAttention and a model's shape for them.
 func drawSearches(t *rapid.T) (*keys, policy.Shape) {
 	k, shape := drawSpecOf(t, "csattention"), drawShape(t)
 	shape.Apart = rapid.Bool().Draw(t, "apart")
@@ -100,7 +100,7 @@ func drawSearches(t *rapid.T) (*keys, policy.Shape) {
 	return k, shape
 }
 
-// costsOf is what a step of one request moves and computes, in the order of a vector.
+// costsOf returns the costs of a step of one request as a vector.
 func costsOf(x *policy.Step) (all []int64) {
 	all = append(all, x.Attend[0].All())
 	for _, n := range x.Fetched {
@@ -118,8 +118,8 @@ func costsOf(x *policy.Step) (all []int64) {
 	return append(all, ranked)
 }
 
-// TestSearchesOfDrafts: a step of k tokens costs no less than one of its last token alone, and no more than k of these. It costs no less than one of k − 1, and
-// no more where its searches are more alike.
+// TestSearchesOfDrafts: a step of k tokens costs at least as much as a step of its last token alone, and at most k times that. It costs at
+// least as much as a step of k − 1 tokens, and no more if its searches are more alike.
 func TestSearchesOfDrafts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		spec, shape := drawSearches(t)
@@ -150,7 +150,7 @@ func TestSearchesOfDrafts(t *testing.T) {
 	})
 }
 
-// TestSearchesByToken: which tokens of a step search, and how many lists they have, token by token.
+// TestSearchesByToken counts, token by token, which tokens of a step search and how many lists they have.
 func TestSearchesByToken(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		spec, shape := drawSearches(t)
@@ -178,7 +178,8 @@ func TestSearchesByToken(t *testing.T) {
 	})
 }
 
-// TestKeysTriedOnce: whatever drafts are accepted, the key of each token that stays is tried against the lists once, and those of rejected drafts never.
+// TestKeysTriedOnce: whatever drafts are accepted, the key of each accepted token is compared with the lists once, and those of rejected
+// drafts never.
 func TestKeysTriedOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		spec, shape := drawSearches(t)
@@ -202,7 +203,7 @@ func TestKeysTriedOnce(t *testing.T) {
 	})
 }
 
-// TestFoundIsHeld: the GPUs hold what lagged searches of several tokens find.
+// TestFoundIsHeld: the GPUs hold the tokens that lagged searches of several tokens find.
 func TestFoundIsHeld(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		spec, shape := drawSearches(t)
@@ -225,7 +226,7 @@ func TestFoundIsHeld(t *testing.T) {
 	})
 }
 
-// TestUnionTimes: a union has no more pages than its limit says, and reaches it where there are many more pages than a choice has.
+// TestUnionTimes: a union has at most as many pages as its limit, and reaches it if there are many more pages than one choice has.
 func TestUnionTimes(t *testing.T) {
 	for _, c := range []struct {
 		choices int

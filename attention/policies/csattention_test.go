@@ -14,8 +14,8 @@ import (
 	"github.com/l3sim/l3sim/attention/policy"
 )
 
-// TestCSATable: at all times a list has the entries with the highest products of all tokens that
-// it has seen, the earlier of equal ones, and its first entry is the lowest.
+// TestCSATable: a list always has the highest products of all tokens that it has seen, earlier tokens first among equals, and its first
+// entry is the lowest.
 func TestCSATable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		lists, prompt := rapid.IntRange(1, 3).Draw(t, "lists"), rapid.IntRange(1, 40).Draw(t, "prompt")
@@ -50,10 +50,9 @@ func TestCSATable(t *testing.T) {
 	})
 }
 
-// TestCSAExact: where every query of the prompt has a centroid of its own, lists have all
-// tokens, and products are weighed by norms, a search with one of these queries finds the tokens with
-// the highest products themselves. Queries are powers of two along an axis in each subspace,
-// so that nothing is rounded.
+// TestCSAExact: if every query of the prompt is a centroid, lists have all tokens and products are weighted by norms, then a search with
+// one of these queries finds the tokens with the highest products. Queries are powers of two along one axis in each subspace, so that
+// nothing is rounded.
 func TestCSAExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const dim, prompt = 16, 40
@@ -80,8 +79,7 @@ func TestCSAExact(t *testing.T) {
 	})
 }
 
-// TestCSASearch repeats every search on maps, from the state's centroids and lists as they
-// were: with which query, in which steps, over which tokens.
+// TestCSASearch repeats every search with maps, from the centroids and lists that the state had: its query, its steps and its tokens.
 func TestCSASearch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawPlay(t, "csattention")
@@ -120,7 +118,7 @@ func TestCSASearch(t *testing.T) {
 	})
 }
 
-// searchByHand returns what a query finds before a token, and the lists in which it looks.
+// searchByHand returns what a query finds before a token, and the lists that it searches.
 func searchByHand(st *csaState, query []float32, end int) (found, lists []int32) {
 	estimate := map[int32]float32{}
 	for b := range st.sizes.Subspaces {
@@ -159,7 +157,7 @@ func searchByHand(st *csaState, query []float32, end int) (found, lists []int32)
 	return bestByHand(listed, func(j int32) float64 { return float64(estimate[j]) }, st.sizes.Selected), lists
 }
 
-// TestCSALists: after any steps the lists are those of all keys but the newest, made at once.
+// TestCSALists: after any steps the lists equal those built at once from all keys but the newest.
 func TestCSALists(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawPlay(t, "csattention")
@@ -183,8 +181,7 @@ func TestCSALists(t *testing.T) {
 	})
 }
 
-// TestCSANested: a search for more tokens finds all that one for fewer finds; queries twice as
-// long find the same.
+// TestCSANested: a search for more tokens finds all that a search for fewer finds; queries of twice the length find the same.
 func TestCSANested(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawPlay(t, "csattention")
@@ -218,8 +215,8 @@ func TestCSANested(t *testing.T) {
 	})
 }
 
-// TestSphericalKMeans: centroids have length 1; there are no more than directions; rounds do not
-// bring vectors farther from their centroids; the same seed gives the same.
+// TestSphericalKMeans: centroids have length 1, and there are no more of them than directions. Rounds do not move vectors away from their
+// centroids, and equal seeds give equal results.
 func TestSphericalKMeans(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		dim, n, most := rapid.IntRange(1, 9).Draw(t, "dim"), rapid.IntRange(1, 60).Draw(t, "vectors"), rapid.IntRange(1, 70).Draw(t, "centroids")
@@ -277,7 +274,7 @@ func TestSphericalKMeans(t *testing.T) {
 	})
 }
 
-// TestDraw: indices come as often as their weights say, those of no weight never.
+// TestDraw: indices are drawn in proportion to their weights, and never with a weight of 0.
 func TestDraw(t *testing.T) {
 	random, weights, times := fixedSource().Rand, []float64{0, 1, 0, 3, 4, 0}, make([]float64, 6)
 	const draws = 80000
@@ -295,8 +292,8 @@ func TestDraw(t *testing.T) {
 	}
 }
 
-// TestSphericalKMeansRound: a round moves each centroid to the direction of the sum of the
-// vectors that are nearest to it, of equally near ones to the first; one without any stays.
+// TestSphericalKMeansRound: a round moves each centroid to the direction of the sum of its nearest vectors. A vector between two centroids
+// belongs to the first; a centroid without vectors stays.
 func TestSphericalKMeansRound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const dim = 3
@@ -338,7 +335,7 @@ func TestSphericalKMeansRound(t *testing.T) {
 	})
 }
 
-// TestSphericalKMeansFinds: clusters that are far apart are found, each by one centroid.
+// TestSphericalKMeansFinds: each of several distant clusters gets one centroid.
 func TestSphericalKMeansFinds(t *testing.T) {
 	const dim, clusters, each = 16, 12, 30
 	s := fixedSource()
@@ -370,7 +367,7 @@ func TestSphericalKMeansFinds(t *testing.T) {
 	}
 }
 
-// TestCSANothingShared: with shares of 0 a list has an entry and a search finds a token, and that is what is held.
+// TestCSANothingShared: with shares of 0, a list has one entry, a search finds one token, and that is what is held.
 func TestCSANothingShared(t *testing.T) {
 	k := newKeys("csattention")
 	k.TableShare, k.SelectShare, k.Mode, k.Search = 0, 0, "host", "lagged"

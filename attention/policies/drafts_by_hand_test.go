@@ -43,7 +43,7 @@ func TestPagesOfDraftsByHand(t *testing.T) {
 			t.Errorf("%+v: passes %+v, by hand %+v", c, x.Passes, passes)
 		}
 	}
-	// Within the budget nothing is chosen and no pages are apart.
+	// Within the budget nothing is chosen, and no pages are read separately.
 	k := newKeys("lserve")
 	k.Budget, k.StaticSparsity = 4096, 0
 	if x := k.spec().Costs(shape).Decode(requests, 0); len(x.Choose) != 0 || x.Attend[0].Page != 0 || !slices.Equal(x.Attend[0].Tokens, []int{2064, 100, 3080}) {
@@ -87,7 +87,7 @@ func TestListsOfAProfileByHand(t *testing.T) {
 	}
 }
 
-// TestFlagsOfPolicies: which policies change results, attend at home to all tokens or none, and count the drafts of a step.
+// TestFlagsOfPolicies: which policies change results, attend at home to all tokens or to none, and count the drafts of a step.
 func TestFlagsOfPolicies(t *testing.T) {
 	for _, c := range []struct {
 		name                   string
@@ -106,7 +106,7 @@ func TestFlagsOfPolicies(t *testing.T) {
 	}
 }
 
-// TestLimitsOfKeys: the smallest and largest values of numbers of each policy, and those beside, which are refused with their key.
+// TestLimitsOfKeys: the smallest and largest values of each policy's numbers are valid; those just beyond are refused by their key.
 func TestLimitsOfKeys(t *testing.T) {
 	const most = "16777216"
 	for _, c := range []struct{ policy, key, low, high, below, above string }{
@@ -167,7 +167,7 @@ func TestGroupScoresByHand(t *testing.T) {
 				t.Errorf("%s: page %d has a score of %v, by hand %v", group, i, scores[i], byHand[i])
 			}
 		}
-		// What scores elsewhere has a sixteenth of the query: it changes no order, and softmax undoes it.
+		// Pages are scored elsewhere with a sixteenth of the query: this changes no order, and softmax undoes it.
 		p.ScoreBy(func(scores []float64, split []float32) {
 			for i := range scores {
 				scores[i] = 0
@@ -217,7 +217,8 @@ func TestBoundsOfPagesByHand(t *testing.T) {
 			t.Errorf("%v: at most %v is dropped, by hand %v", c.ranges, got, c.want)
 		}
 	}
-	// A list of an earlier step has its own newest page; with replace the page that has begun since stands in its place, beyond the budget.
+	// A list from an earlier step contains the newest page of that step. With replace, the page that has begun since takes its place,
+	// beyond the budget.
 	p.pages.Replace = true
 	l := &pageList{chosen: []int32{0}, newest: 1}
 	if got := p.ranges(l, nil); !slices.Equal(got, [][2]int{{0, 4}, {8, 9}}) {
@@ -261,7 +262,8 @@ func TestSalienceOfHeadsByHand(t *testing.T) {
 	if prompt.Away == 0 || len(prompt.Leave) != 2 || prompt.Leave[0].Notes != 16 || !prompt.Leave[1].Copies {
 		t.Errorf("%+v", prompt)
 	}
-	// Of the last queries, 20 at most, a score of each token and query head comes in, an average comes in and goes out, in four bytes.
+	// For each of the last 20 queries, kernels read a score and an average, and write an average, for each token and query head, in four
+	// bytes each.
 	pairs := int64(20 * 20 * 12)
 	if p := prompt.Passes; len(p) != 1 || p[0].Kernels != 2 || p[0].Bytes != 3*4*pairs || p[0].FLOPs != 2*8*pairs {
 		t.Errorf("passes %+v, by hand %d B", p, 3*4*pairs)

@@ -109,8 +109,8 @@ func TestHGCAAgainstDefinition(t *testing.T) {
 	})
 }
 
-// TestHGCANested: a lower β keeps every token that a higher one keeps; none is kept beyond all
-// averages, and then only the window is attended to. Pinned sinks are.
+// TestHGCANested: a lower β keeps every token that a higher one keeps. If β is above every average, nothing is kept beyond the window but
+// pinned sinks.
 func TestHGCANested(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawPlay(t, "hgca")

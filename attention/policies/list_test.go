@@ -9,8 +9,8 @@ import (
 	"github.com/l3sim/l3sim/input/schema"
 )
 
-// TestBuiltin: the policies of this package make a list, whose text has every key with a source and sets what New has,
-// and which are valid as they ship.
+// TestBuiltin: the policies of this package form a valid list. Its text has every key with a source and the value that New sets; defaults
+// are valid.
 func TestBuiltin(t *testing.T) {
 	l, err := (&policy.List{}).With(builtin...)
 	if err != nil {
@@ -72,7 +72,7 @@ func newExtra(change func(k *policy.Policy)) policy.Policy {
 	return k
 }
 
-// TestWith: a policy that cannot be on a list is refused with what is wrong, and the list stays as it was.
+// TestWith: a policy that cannot be added to a list is refused with the reason, and the list does not change.
 func TestWith(t *testing.T) {
 	for want, change := range map[string]func(k *policy.Policy){
 		"":                                                       func(*policy.Policy) {},
@@ -115,7 +115,7 @@ func TestWith(t *testing.T) {
 	}
 }
 
-// TestBareSpec: a Spec that no list has made is of no policy, and says so.
+// TestBareSpec: a Spec that no list has made has no policy, and its error says so.
 func TestBareSpec(t *testing.T) {
 	bare, tiny := policy.Spec{Name: "quest"}, policy.Shape{Layers: 3, KVHeads: 1, QueryHeads: 1, Dim: 8, ElementBits: 16}
 	policy.Edit(&bare, func(q *QuestSpec) { q.SkipLayers = 0 })
@@ -130,7 +130,7 @@ func TestBareSpec(t *testing.T) {
 	}
 }
 
-// TestDescriptions: every policy is described, with its own keys, and no name stands for another policy.
+// TestDescriptions: every policy has a description with its own keys, and no two policies share a name.
 func TestDescriptions(t *testing.T) {
 	for _, d := range Builtin().Descriptions() {
 		if d.Attends == "" || d.Stores == "" || d.Moves == "" || d.Source == "" {

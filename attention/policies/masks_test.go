@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// TestPromptMasks: prompts attend to everything but in streaming heads, to the window of decode
-// steps or one of their own.
+// TestPromptMasks: prompts have full attention; only streaming heads have a window, that of decode steps or their own.
 func TestPromptMasks(t *testing.T) {
 	shape := policy.Shape{Layers: 2, QueryHeads: 4, KVHeads: 4, Dim: 8, ElementBits: 16}
 	for _, c := range []struct {
@@ -30,7 +29,7 @@ func TestPromptMasks(t *testing.T) {
 	}
 }
 
-// TestWindowByHand: windows without a token or with one.
+// TestWindowByHand: windows of no token and of one.
 func TestWindowByHand(t *testing.T) {
 	for _, c := range []struct{ window, near, home int }{{0, 0, 10}, {1, 1, 9}, {2, 2, 8}} {
 		s := newKeys("window")

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// memory is what a layer holds of a request of that many tokens, of which prompt are the prompt's, on each device.
+// memory returns what a layer holds on each device of a request with so many tokens, the first of which are the prompt's.
 func (l *byteLaw) memory(prompt, tokens int, filling bool) (want [2]int) {
 	streamsOn := policy.Home
 	if l.apart && l.StreamDevice == "gpu" {
@@ -67,7 +67,7 @@ func (l *byteLaw) memory(prompt, tokens int, filling bool) (want [2]int) {
 	return want
 }
 
-// TestMemory compares what a layer holds with what is kept of a request.
+// TestMemory compares a layer's memory with what a policy keeps of a request.
 func TestMemory(t *testing.T) {
 	forVariants(t, func(t *rapid.T, p policy.Costs, l *byteLaw, run int) {
 		prompt, decoded := rapid.IntRange(1, 3000).Draw(t, "prompt"), rapid.IntRange(0, 3000).Draw(t, "decoded")
@@ -94,7 +94,7 @@ func TestMemory(t *testing.T) {
 	})
 }
 
-// TestHeldIsAttended: whatever the keys, and wherever the home is, a layer holds what it attends to.
+// TestHeldIsAttended: with any keys, and any device as home, a layer holds all that it attends to.
 func TestHeldIsAttended(t *testing.T) {
 	forVariants(t, func(t *rapid.T, p policy.Costs, l *byteLaw, run int) {
 		prompt := rapid.IntRange(1, 3000).Draw(t, "prompt")

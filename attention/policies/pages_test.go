@@ -50,14 +50,14 @@ func TestPagesByHand(t *testing.T) {
 	}
 }
 
-// TestPagesAgainstSets compares counts with lists of pages that are made and kept step by step.
+// TestPagesAgainstSets compares counts with lists of pages that are built and updated step by step.
 func TestPagesAgainstSets(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		number := func(name string, low, high int) int { return rapid.IntRange(low, high).Draw(t, name) }
 		p := Pages{Page: number("page", 1, 9), Least: rapid.SampledFrom([]int{1, 3}).Draw(t, "least"), Reuse: number("reuse", 1, 12),
 			Budget: number("budget", 1, 60), Replace: rapid.Bool().Draw(t, "replace"), Logical: 1}
 		prompt := number("prompt", 0, 80)
-		var list uint64 // bits of pages: which of them does not matter, but the newest
+		var list uint64 // bits of pages; only the newest one's place matters
 		newest := 0
 		for context := prompt + 1; context < prompt+70; context++ {
 			now := (context - 1) / p.Page
@@ -122,7 +122,7 @@ func TestStreamingCounts(t *testing.T) {
 	})
 }
 
-// TestGates: files in the forms that are published, and what is wrong with others.
+// TestGates reads files in the published forms, and refuses others with the reason.
 func TestGates(t *testing.T) {
 	shape := policy.Shape{Layers: 2, KVHeads: 2}
 	const want, gate = "expected 2 layers, each of 2 numbers, one for each KV head", "expected a gate, a number from 0 to 1"
@@ -167,7 +167,7 @@ func TestGates(t *testing.T) {
 	}
 }
 
-// TestUnreadFiles: a section whose files were not read since it named them is no other section.
+// TestUnreadFiles: a section that names files and has not read them since is not equal to one that has.
 func TestUnreadFiles(t *testing.T) {
 	shape := policy.Shape{Layers: 1, KVHeads: 2, QueryHeads: 2, Dim: 8, ElementBits: 16}
 	dir := t.TempDir()
@@ -203,7 +203,7 @@ func TestUnreadFiles(t *testing.T) {
 	}
 }
 
-// PagesRead returns the pages of these tokens.
+// PagesRead returns the number of pages with any of these tokens.
 func (p *Pages) PagesRead(prompt, context int) int {
 	made := p.MadeAt(prompt, context)
 	if p.Replace && context > p.Budget {
@@ -212,7 +212,7 @@ func (p *Pages) PagesRead(prompt, context int) int {
 	return p.selected(made) + p.Pages(context) - p.Pages(made)
 }
 
-// Pairs returns the pairs of a query and a key of a prompt of n tokens.
+// Pairs returns the pairs of a query and a key in a prompt of n tokens.
 func (s Streaming) Pairs(n int) int64 {
 	full := int64(min(n, s.Sink+s.Window))
 	return full*(full+1)/2 + (int64(n)-full)*full

@@ -45,8 +45,7 @@ func (p *planted) ints(name string) []int {
 	return x
 }
 
-// TestPlantedKeys: whether each policy attends to the planted key, the rank of its page, and how
-// much of it is in the result are those of the reference.
+// TestPlantedKeys: whether each policy attends to the planted key, the rank of its page, and its share of the result equal the reference's.
 func TestPlantedKeys(t *testing.T) {
 	file, err := attention.OpenSafetensors("testdata/planted_reference.safetensors")
 	if err != nil {
@@ -72,7 +71,7 @@ func TestPlantedKeys(t *testing.T) {
 	}
 }
 
-// plantedSpec returns the section that a name stands for.
+// plantedSpec returns the section for a name in the file.
 func plantedSpec(name string) *keys {
 	var n []int
 	f := strings.Split(name, "_")
@@ -159,7 +158,7 @@ func (p *planted) compareRank(set, name string, st *pageState, q []float32, plac
 	}
 }
 
-// oneHot returns values: element 0 for a place, 1 + t mod 127 for the other tokens t.
+// oneHot returns values with a single 1: in element 0 for the given token, in element 1 + t mod 127 for any other token t.
 func (p *planted) oneHot(place int) []float32 {
 	if p.v == nil {
 		p.v = make([]float32, plantedTokens*plantedDim)

@@ -9,9 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestPlayed checks, for any settings, that parts are disjoint (play), that the kept and the
-// dropped mass are 1 together, that merged parts are attention over their union, and the identity of
-// the error: dense − kept = dropped mass · (attention over the dropped − kept).
+// TestPlayed checks, for any settings, that parts are disjoint (play), that kept and dropped mass add up to 1, that merging parts gives
+// attention over their union, and that dense − kept = dropped mass · (attention over the dropped − kept).
 func TestPlayed(t *testing.T) {
 	for _, name := range plainNames() {
 		t.Run(name, func(t *testing.T) {
@@ -53,7 +52,7 @@ func (d *drawn) checkStep(t *rapid.T, p *played, head int) {
 	}
 }
 
-// merged returns the result of a query head from its parts: each weighs as its sum.
+// merged returns the result of a query head from its parts, each weighted by its sum.
 func (d *drawn) merged(p *played, head int) (out []float64, lse float64) {
 	out, lse = make([]float64, d.dim), math.Inf(-1)
 	for i := range p.selection.Parts {
@@ -76,7 +75,7 @@ func (d *drawn) merged(p *played, head int) (out []float64, lse float64) {
 	return out, lse
 }
 
-// TestCounts: what a state attends to has the size that costs are counted from.
+// TestCounts: the number of tokens that a state attends to is the one that costs are based on.
 func TestCounts(t *testing.T) {
 	for _, name := range []string{"quest", "lserve"} {
 		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {
@@ -151,7 +150,7 @@ func TestCounts(t *testing.T) {
 	}))
 }
 
-// TestNothingDropped: settings under which a policy must equal dense attention.
+// TestNothingDropped: with settings that drop nothing, a policy equals dense attention.
 func TestNothingDropped(t *testing.T) {
 	whole := map[string]func(d *drawn){
 		"dense":             func(*drawn) {},
@@ -178,7 +177,7 @@ func TestNothingDropped(t *testing.T) {
 				d.play(t, d.newState(d.spec), d.prompt, func(p *played) {
 					switch {
 					case own == "h2o" && p.context > 4*d.prompt+1:
-						return // what is kept has reached its budget
+						return // what is kept has reached the budget
 					case name == "csattention lists" && p.context > d.prompt+1:
 						return // the lists had all tokens of the prompt; later ones displace them
 					}
@@ -193,7 +192,7 @@ func TestNothingDropped(t *testing.T) {
 	}
 }
 
-// TestStepsAllocateNothing: a step's work is in memory that the prompt set aside.
+// TestStepsAllocateNothing: a step uses only memory that the prompt allocated.
 func TestStepsAllocateNothing(t *testing.T) {
 	for _, name := range plainNames() {
 		x := newSequence(fixedSource(), 2, 16, 400)

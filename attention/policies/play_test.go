@@ -11,8 +11,7 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// sequence is random queries, keys and values of one KV head: [tokens, dim], queries by query
-// head of the group.
+// sequence has random queries, keys and values of one KV head: [tokens, dim], and queries for each query head of the group.
 type sequence struct {
 	dim, tokens int
 	q           [][]float32
@@ -27,7 +26,7 @@ func newSequence(s source, group, dim, tokens int) *sequence {
 	return x
 }
 
-// shape is that of a model with the sequence's KV head alone.
+// shape returns the shape of a model with this KV head alone.
 func (x *sequence) shape() policy.Shape {
 	return policy.Shape{Layers: 1, QueryHeads: len(x.q), KVHeads: 1, Dim: x.dim, ElementBits: 16}
 }
@@ -35,16 +34,15 @@ func (x *sequence) shape() policy.Shape {
 // at returns the vector of a token.
 func (x *sequence) at(of []float32, token int) []float32 { return of[token*x.dim : (token+1)*x.dim] }
 
-// played is what a state chose in a step.
+// played has the choices of a state in one step.
 type played struct {
 	context   int
 	selection policy.Selection
 	attended  [][]int32 // by query head, ascending
 }
 
-// play takes a state through a prompt and the steps after it, and checks what holds for every
-// policy: parts are of tokens that there are, ascending, share none, and one has the step's
-// own.
+// play runs a state through a prompt and the following steps. It checks what holds for every policy: parts have existing tokens in
+// ascending order, are disjoint, and one has the step's own token.
 func (x *sequence) play(t *rapid.T, st policy.State, prompt int, see func(p *played)) {
 	var q [][]float32
 	for _, head := range x.q {
@@ -74,7 +72,7 @@ func (x *sequence) play(t *rapid.T, st policy.State, prompt int, see func(p *pla
 	}
 }
 
-// attend sets what a query head attends to, and returns the weights of each part.
+// attend sets the tokens that a query head attends to, and returns the weights of each part.
 func (x *sequence) attend(t *rapid.T, p *played, head int) (weights []float32) {
 	seen := make([]bool, p.context)
 	for n := range p.selection.Parts {
@@ -136,7 +134,7 @@ func (x *sequence) weights(head, token int, keys []int32) []float64 {
 	return w
 }
 
-// output returns attention of a token's query over some tokens, and the logarithm of the sum.
+// output returns attention of a token's query over some tokens, and the logarithm of the sum of exponentials.
 func (x *sequence) output(head, token int, tokens []int32) (out []float64, lse float64) {
 	var k, v []float32
 	for _, j := range tokens {
@@ -164,7 +162,7 @@ type drawn struct {
 	state  policy.State
 }
 
-// drawPlay draws settings of a policy: prompts are shorter than windows or longer.
+// drawPlay draws settings of a policy; prompts may be shorter or longer than windows.
 func drawPlay(t *rapid.T, name string) *drawn {
 	number := func(name string, low, high int) int { return rapid.IntRange(low, high).Draw(t, name) }
 	d := &drawn{prompt: number("prompt", 1, 60)}

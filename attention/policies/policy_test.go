@@ -16,7 +16,7 @@ func drawShape(t *rapid.T) policy.Shape {
 	return policy.Shape{Layers: number("layers", 1, 9), KVHeads: kv, QueryHeads: kv * number("group", 1, 8), Dim: 8 * number("dim", 1, 32), ElementBits: 16}
 }
 
-// named is the cost side of a policy, with its name.
+// named is a policy's cost side with its name.
 type named struct {
 	policy.Costs
 	name string
@@ -25,9 +25,9 @@ type named struct {
 // costs returns the cost side of a valid section.
 func costs(s *keys, shape policy.Shape) named { return named{s.spec().Costs(shape), s.Name} }
 
-// TestPolicies checks what holds for every policy: heads are covered once, no request attends
-// to more than its context or to nothing, prompts take at most what dense ones do, in chunks
-// as whole, layers and keys and values add up, and memory has what is attended to.
+// TestPolicies checks what holds for every policy. Each head is counted once. Requests attend to at least one token and at most their
+// context. Prompts cost at most what dense ones do, and as much in chunks as at once. Layers, keys and values add up, and memory holds what
+// is attended to.
 func TestPolicies(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		shape, s := drawShape(t), drawSpec(t)
@@ -59,7 +59,7 @@ func TestPolicies(t *testing.T) {
 	})
 }
 
-// TestHeadsOfClasses: beside a home that is not the GPUs every KV head attends on one of the devices, or all do on either.
+// TestHeadsOfClasses: if home is not the GPUs, every KV head attends on one of the two devices, or all of them on either.
 func TestHeadsOfClasses(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		shape, s := drawShape(t), drawSpec(t)
@@ -81,7 +81,7 @@ func TestHeadsOfClasses(t *testing.T) {
 	})
 }
 
-// conserves checks the laws of a decode step in a layer of a run.
+// conserves checks the conservation laws of a decode step in a layer of a run.
 func conserves(t *rapid.T, p named, shape policy.Shape, requests []policy.Request, run int) {
 	heads, tokens := [2]int{}, make([][2]int, len(requests))
 	x := p.Decode(slices.Clone(requests), run)
@@ -114,8 +114,8 @@ func conserves(t *rapid.T, p named, shape policy.Shape, requests []policy.Reques
 	}
 }
 
-// holds checks that a layer holds on each device what it attends to there: tokens of heads, those of a step's own
-// token among them. What comes up from home for a step is held at home.
+// holds checks that a layer holds on each device what it attends to there, the step's own token included, and that home holds what is read
+// from it.
 func holds(t *rapid.T, p named, requests []policy.Request, run int) {
 	for _, r := range requests {
 		attended, held := [2]int64{}, [2]int64{}
@@ -139,7 +139,7 @@ func holds(t *rapid.T, p named, requests []policy.Request, run int) {
 	}
 }
 
-// prompts checks a prompt that is prefilled at once and in two chunks.
+// prompts compares a prompt that is prefilled at once with the same one in two chunks.
 func prompts(t *rapid.T, p named, shape policy.Shape, run, prompt, cut int) {
 	pairs := func(chunk, finished int) (sum int64) {
 		for _, x := range p.Prompt(run, chunk, finished, false).Pieces {
@@ -166,9 +166,8 @@ func prompts(t *rapid.T, p named, shape policy.Shape, run, prompt, cut int) {
 	}
 }
 
-// TestCostsCountWhatValuesChoose runs both sides of a policy for one request: in each step and
-// layer each head attends to as many tokens as the costs count. HGCA's salient tokens depend
-// on data.
+// TestCostsCountWhatValuesChoose runs the values and the costs of a policy for one request: in each step and layer, each head attends to as
+// many tokens as the costs count, except for HGCA's salient tokens, which depend on data.
 func TestCostsCountWhatValuesChoose(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawSpec(t)
@@ -192,7 +191,7 @@ func TestCostsCountWhatValuesChoose(t *testing.T) {
 	})
 }
 
-// counts compares both sides in a layer.
+// counts compares values and costs in a layer.
 func counts(t *rapid.T, p named, v policy.Values, shape policy.Shape, run, layer, prompt, steps int) {
 	rng := rand.New(rand.NewPCG(uint64(layer), rapid.Uint64().Draw(t, "seed")))
 	vectors := func(n int) []float32 {
@@ -247,7 +246,7 @@ func counts(t *rapid.T, p named, v policy.Values, shape policy.Shape, run, layer
 	}
 }
 
-// countedBy returns the tokens of each KV head on either device.
+// countedBy returns the tokens that each KV head attends to on either device.
 func countedBy(classes []policy.Class, heads int) []int {
 	n := make([]int, 2*heads)
 	next := [2]int{}

@@ -18,7 +18,7 @@ import (
 	"github.com/l3sim/l3sim/input/schema"
 )
 
-// profileText returns a profile's file.
+// profileText returns the text of a profile.
 func profileText(t rapid.TB, p *policy.Profile) string {
 	var b strings.Builder
 	if err := p.Write(&b); err != nil {
@@ -43,7 +43,7 @@ func small(t rapid.TB) *policy.Profile {
 	return r.Profile()
 }
 
-// TestProfileOfBareSpec: a Spec that no list has made, and names of no policy, are recorded without a panic.
+// TestProfileOfBareSpec: recording a Spec that no list has made, or with an unknown name, does not panic.
 func TestProfileOfBareSpec(t *testing.T) {
 	shape, none := policy.Shape{Layers: 1, QueryHeads: 1, KVHeads: 1, Dim: 8, ElementBits: 16}, New("qest")
 	for _, s := range []policy.Spec{{}, {Name: "quest"}, none} {
@@ -55,8 +55,7 @@ func TestProfileOfBareSpec(t *testing.T) {
 	}
 }
 
-// TestProfileByHand: 10 tokens of window in blocks of 4: 4 tokens have left it up to context 14, 8 up
-// to 18, then 12.
+// TestProfileByHand: with a window of 10 tokens in blocks of 4, 4 tokens have left it up to context 14, 8 up to 18, then 12.
 func TestProfileByHand(t *testing.T) {
 	p := small(t)
 	if want := (policy.ProfileMeasured{Prompt: 12, Last: 20, Contexts: []int{13, 15, 19}}); !reflect.DeepEqual(p.Measured, want) {
@@ -102,8 +101,8 @@ func TestProfileHeads(t *testing.T) {
 	}
 }
 
-// TestProfileCounts: from shares come the tokens that a state had at home, at every step where
-// those that could be are as many throughout a bucket (HGCA), and their mean elsewhere.
+// TestProfileCounts: shares give the exact tokens that a state had at home at every step if the number of candidates is constant within a
+// bucket (HGCA), otherwise their mean.
 func TestProfileCounts(t *testing.T) {
 	for _, name := range plainNames() {
 		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {
@@ -152,7 +151,7 @@ func TestProfileCounts(t *testing.T) {
 	}
 }
 
-// TestRecorderCount compares tokens and rows with sets, also where query heads' tokens overlap.
+// TestRecorderCount compares tokens and rows with sets, also if query heads share tokens.
 func TestRecorderCount(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const context = 1 << 20
@@ -182,7 +181,7 @@ func TestRecorderCount(t *testing.T) {
 	})
 }
 
-// TestProfileErrors: what is wrong with a file is named with line and key.
+// TestProfileErrors: the error about a file has the line and the key.
 func TestProfileErrors(t *testing.T) {
 	text := profileText(t, small(t))
 	for _, c := range []struct{ old, new, want string }{
@@ -222,8 +221,7 @@ func TestProfileErrors(t *testing.T) {
 	}
 }
 
-// TestProfileFits: a profile is for its model and its policy alone. Keys that choose no tokens may
-// differ.
+// TestProfileFits: a profile is valid for its model and policy alone; keys that do not affect the choice of tokens may differ.
 func TestProfileFits(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "p.toml")
 	if err := os.WriteFile(path, []byte(profileText(t, small(t))), 0o666); err != nil {
@@ -270,13 +268,13 @@ func TestProfileFits(t *testing.T) {
 	}
 }
 
-// profileSum returns the sum of the profile that a section has read, "" for none.
+// profileSum returns the checksum of the profile that a section has read, or "".
 func profileSum(s *policy.Spec) string {
 	_, profile := s.Sums()
 	return profile
 }
 
-// TestChoosing: every policy's keys are told apart, and its name is always compared.
+// TestChoosing: all keys of every policy are told apart, and the name is always compared.
 func TestChoosing(t *testing.T) {
 	for i := range builtin {
 		p := &builtin[i]
@@ -302,8 +300,8 @@ func TestChoosing(t *testing.T) {
 	}
 }
 
-// FuzzProfile: any text is a profile or an *input.Error; what was read has shares and rows at
-// any context, and reads the same after it is written.
+// FuzzProfile: any text gives a profile or an *input.Error. A profile has shares and rows at any context, and is equal after writing and
+// reading.
 func FuzzProfile(f *testing.F) {
 	text := profileText(f, small(f))
 	f.Add(text)
@@ -335,7 +333,7 @@ func rowsOf(p *policy.Profile, layer, kvHead, context int) float64 {
 	return p.Heads[layer*p.Model.KVHeads+kvHead].Rows[p.Measured.Bucket(context)]
 }
 
-// TestProfileOfHeads: rows are means over the heads that choose pages; layers that Quest skips and heads that stream do not count.
+// TestProfileOfHeads: rows are means over the heads that choose pages; Quest's skipped layers and streaming heads do not count.
 func TestProfileOfHeads(t *testing.T) {
 	p := &policy.Profile{Model: policy.ProfileModel{Layers: 2, KVHeads: 2}, Measured: policy.ProfileMeasured{Prompt: 1, Last: 9, Contexts: []int{2}},
 		Heads: []policy.ProfileHead{{Share: []float64{1}, Rows: []float64{90}}, {Share: []float64{1}, Rows: []float64{70}}, {Share: []float64{1}, Rows: []float64{30}}, {Share: []float64{1}, Rows: []float64{10}}}}

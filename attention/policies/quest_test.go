@@ -11,7 +11,7 @@ import (
 	"github.com/l3sim/l3sim/attention/policy"
 )
 
-// small returns n small whole numbers: sums of their products are exact, and often equal.
+// small returns n small integers: sums of their products are exact, and often equal.
 func (s source) small(n int) []float32 {
 	x := make([]float32, n)
 	for i := range x {
@@ -41,8 +41,7 @@ func drawPages(t *rapid.T, set func(s *keys)) *drawnPages {
 	return &drawnPages{d, d.newState(d.spec).(*pageState)}
 }
 
-// scoreByHand returns the score of a page for some query heads: the highest of its logical
-// pages, of the sum over the heads.
+// scoreByHand returns the score of a page for some query heads: the highest sum over the heads among its logical pages.
 func (d *drawnPages) scoreByHand(page, token int, heads []int) float64 {
 	best := math.Inf(-1)
 	for from := page * d.spec.Page; from < (page+1)*d.spec.Page; from += d.spec.LogicalPage {
@@ -99,8 +98,8 @@ func (d *drawnPages) groupByHand(pages, token int) []float64 {
 	return scores
 }
 
-// TestPagesByDefinition compares each list with the definition, where scores are exact and many
-// are equal: the best pages but the newest, the lower of equal ones, for the group or each head.
+// TestPagesByDefinition compares each list with the definition, with exact scores and many ties: the best pages before the newest, lower
+// ones first among equals, for the group or for each head.
 func TestPagesByDefinition(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawPages(t, nil)
@@ -145,9 +144,8 @@ func (d *drawnPages) checkBest(t *rapid.T, chosen []int32, scores []float64, n i
 	}
 }
 
-// TestPageScores: a page's score is at least every q·k in it, and is that where a logical page
-// is one token; finer logical pages never raise it; scores of a group add up over its
-// heads.
+// TestPageScores: a page's score is at least every q·k in it, and equal to the largest if logical pages have one token. Smaller logical
+// pages never raise it. A group's scores add up over its heads.
 func TestPageScores(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawPages(t, func(s *keys) { s.SelectPrecision = "fp32" })
@@ -190,7 +188,7 @@ func TestPageScores(t *testing.T) {
 	})
 }
 
-// TestBudgetsNest: a larger budget attends to the pages of a smaller one, and more.
+// TestBudgetsNest: a larger budget includes the pages of a smaller one.
 func TestBudgetsNest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawPages(t, func(s *keys) { s.Reuse = 1 })
@@ -223,8 +221,8 @@ func (x *sequence) sameTokens(t *rapid.T, prompt int, a, b policy.State, ax, bx 
 	})
 }
 
-// TestPagesStay: queries times a power of two, keys plus a constant vector and tokens in
-// another order within a logical page leave the pages as they are.
+// TestPagesStay: scaling queries by a power of two, adding a constant vector to keys, or reordering tokens within a logical page does not
+// change the chosen pages.
 func TestPagesStay(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawPages(t, func(s *keys) { s.SelectPrecision = "fp32" })
@@ -257,8 +255,7 @@ func TestPagesStay(t *testing.T) {
 	})
 }
 
-// TestReuse: a list that is reused for steps of the same query is the list that each of them would
-// make, as long as no page begins.
+// TestReuse: a list that is reused for steps with equal queries is the one that each of them would make, until a page begins.
 func TestReuse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawPages(t, nil)
@@ -282,8 +279,8 @@ func TestReuse(t *testing.T) {
 	})
 }
 
-// TestLServeLimits: with all heads streaming LServe is the streaming policy; with equal pages,
-// no reuse and no streaming heads it is Quest.
+// TestLServeLimits: with streaming heads alone, LServe is the streaming policy; with equal page sizes, no reuse and no streaming heads it
+// is Quest.
 func TestLServeLimits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawPlay(t, "lserve")
@@ -300,7 +297,7 @@ func TestLServeLimits(t *testing.T) {
 	})
 }
 
-// TestEqualQueries: query heads with equal queries choose what one of them would.
+// TestEqualQueries: query heads with equal queries choose the pages that a single one would.
 func TestEqualQueries(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawPages(t, func(s *keys) { s.SelectPrecision = "fp32" })
@@ -321,8 +318,8 @@ func TestEqualQueries(t *testing.T) {
 	})
 }
 
-// TestScoredElsewhere: pages that something else scores from full pages' bounds, with a sixteenth of the query, are those that
-// the state's own scores choose, however a group adds them up.
+// TestScoredElsewhere: if something else scores the bounds of full pages, with a sixteenth of the query, the choice is that of the state's
+// own scores, however a group combines them.
 func TestScoredElsewhere(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawPages(t, func(s *keys) { s.SelectPrecision = "fp32" })
@@ -342,8 +339,8 @@ func TestScoredElsewhere(t *testing.T) {
 	})
 }
 
-// TestDroppedBound: the dropped mass over the kept mass is at most what the scores of the
-// dropped pages say, and that where pages are one token.
+// TestDroppedBound: the ratio of dropped to kept mass is at most the bound from the dropped pages' scores, and equal to it if pages have
+// one token.
 func TestDroppedBound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawPlay(t, "lserve")
@@ -367,7 +364,7 @@ func TestDroppedBound(t *testing.T) {
 	})
 }
 
-// TestHalfScores: in FP16 near scores are equal, and large ones are not infinite.
+// TestHalfScores: in FP16, close scores become equal, and large ones stay finite.
 func TestHalfScores(t *testing.T) {
 	for _, c := range []struct {
 		q, first, second float32

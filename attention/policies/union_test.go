@@ -27,8 +27,8 @@ func TestUnionByHand(t *testing.T) {
 	}
 }
 
-// TestUnionLaws: a union has at least the pages of one choice, and at most those of all or all there are. It grows with the number of choices and falls
-// with the overlap; with 1 it is one choice, with 0 that of independent ones.
+// TestUnionLaws: a union has at least the pages of one choice, and at most the sum of all or all pages. It grows with the number of choices
+// and shrinks with their overlap: 1 gives a single choice, 0 independent ones.
 func TestUnionLaws(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		all := rapid.IntRange(0, 5000).Draw(t, "all")
@@ -94,7 +94,8 @@ func TestTogetherByHand(t *testing.T) {
 	}
 }
 
-// TestTogether: one token reads what it reads by itself. More read no fewer tokens, at most their context and what each reads alone.
+// TestTogether: one token reads what it reads alone. Several read at least as many tokens, at most their context and the sum of what each
+// reads alone.
 func TestTogether(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		number := func(name string, low, high int) int { return rapid.IntRange(low, high).Draw(t, name) }

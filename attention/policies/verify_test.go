@@ -7,7 +7,7 @@ import (
 	"github.com/l3sim/l3sim/attention/policy"
 )
 
-// spoilt is dense attention with a mistake.
+// spoilt is dense attention with a deliberate mistake.
 type spoilt struct {
 	policy.Costs
 	runs   []int
@@ -38,7 +38,7 @@ func (s *spoilt) Prompt(run, chunk, finished int, last bool) *policy.Prompt {
 	return x
 }
 
-// TestVerify: each broken promise is an error that names the policy and what was expected.
+// TestVerify: each broken rule gives an error that names the policy and what was expected.
 func TestVerify(t *testing.T) {
 	shape := policy.Shape{Layers: 4, QueryHeads: 8, KVHeads: 2, Dim: 64, ElementBits: 16}
 	first := func(x *policy.Step) *policy.Class { return &x.Attend[0] }

@@ -11,8 +11,7 @@ import (
 	"github.com/l3sim/l3sim/attention/policy"
 )
 
-// bestByHand returns the k best of the candidates by score, the lower index before equal ones,
-// in ascending order.
+// bestByHand returns the k candidates with the highest scores, lower indices first among equals, in ascending order.
 func bestByHand(candidates []int32, score func(int32) float64, k int) []int32 {
 	all := slices.Clone(candidates)
 	slices.SortFunc(all, func(a, b int32) int {
@@ -56,8 +55,7 @@ func TestAppendTop(t *testing.T) {
 	})
 }
 
-// TestAppendTopNotFinite: scores of a model that FP16 does not hold may be anything; the search
-// must end and return no index twice.
+// TestAppendTopNotFinite: scores that overflow FP16 may be anything; the search must end and return no index twice.
 func TestAppendTopNotFinite(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	for _, scores := range [][]float32{{nan, nan, nan}, {1, nan, 3, nan, 2}, {inf, -inf, nan, inf}, {-inf, -inf, -inf}} {

@@ -141,7 +141,7 @@ func TestPostponedRefreshesOfBanks(t *testing.T) {
 	}
 }
 
-// outOfRound returns the first bank refresh that gives one bank two more refreshes than another of its rank has, or nil.
+// outOfRound returns the first bank refresh to a bank that already has more of them than another bank of its rank, or nil.
 func outOfRound(spec *dram.Spec, ranks int, records []check.Record) *check.Record {
 	counts := make([][]int, ranks)
 	for i := range counts {

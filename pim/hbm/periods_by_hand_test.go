@@ -104,7 +104,7 @@ func TestGrowthIsMeasured(t *testing.T) {
 	}
 }
 
-// TestAmountsAdd: each amount by itself, so many times.
+// TestAmountsAdd: each amount alone, multiplied.
 func TestAmountsAdd(t *testing.T) {
 	if got := (amounts{1, 2, 3, 4, 5}).Plus(amounts{10, 200, 3000, 40000, 500000}, 3); got != (amounts{31, 602, 9003, 120004, 1500005}) {
 		t.Error(got)

@@ -29,7 +29,8 @@ func TestRowEnergyByHand(t *testing.T) {
 	}
 }
 
-// TestRowsByHand: of 2 heads in 1,000 clocks of 1 ns a row has microseconds, the factor over reads of all columns in turn, joules of the commands and watts of 16 channels.
+// TestRowsByHand: a row about 2 heads in 1,000 clocks of 1 ns has the microseconds, the ratio to reading all columns in turn, the commands'
+// joules, and the watts of 16 channels.
 func TestRowsByHand(t *testing.T) {
 	part, err := dram.LookupSpec("hbm2-2000-8gb-4h")
 	if err != nil {

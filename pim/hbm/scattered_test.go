@@ -34,8 +34,8 @@ func TestOpeningByHand(t *testing.T) {
 	}
 }
 
-// TestOpenings: a further row takes no longer than a bank needs between two activations, or all banks of a row one by one. Bank groups open
-// the next row while they read one.
+// TestOpenings: a further row takes at most the time between two activations of a bank, or between those of all banks of a row one by one.
+// Bank groups open the next row while they read.
 func TestOpenings(t *testing.T) {
 	for i, spec := range []Spec{{Bank, JEDEC, 6400, true, true}, {BankGroup, AttAcc, 5200, true, true}, {BankGroup, JEDEC, 6400, true, true}, {Buffer, AttAcc, 5200, true, true}} {
 		if !deep.Case(i, 4) {

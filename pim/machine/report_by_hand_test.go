@@ -266,7 +266,7 @@ func TestContextOfLatents(t *testing.T) {
 	}
 }
 
-// TestProgressOfMeasurements: what is done rises up to all clocks of the runs, which are known from the first call on.
+// TestProgressOfMeasurements: progress rises up to the total clocks of the runs, which are known from the first call on.
 func TestProgressOfMeasurements(t *testing.T) {
 	var done, all []int64
 	m, err := Measure(t.Context(), pim.Default(), parts.DDR4(t), Load{Context: 30_000, KVHeads: 12, Shape: fp16Head}, nil, func(n, of int64) { done, all = append(done, n), append(all, of) })

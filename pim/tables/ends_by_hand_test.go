@@ -7,7 +7,7 @@ import (
 	"github.com/l3sim/l3sim/pim/machine"
 )
 
-// TestTransfersByHand: bursts follow one another at their distance, and the last one takes its own time.
+// TestTransfersByHand: each burst follows the last by a fixed distance, and the last one adds its own time.
 func TestTransfersByHand(t *testing.T) {
 	table := TransferTable{geometry: pim.Geometry{QueryBursts: 3, KeyBursts: 5, ValueBursts: 2, ChunkTokens: 9}, burst: 4, stage: 6, take: 8}
 	if table.QueryBursts() != 3 || table.KVBursts() != 5+2 || table.Scales(7) != 28 || table.Scales(0) != 0 {
@@ -20,7 +20,7 @@ func TestTransfersByHand(t *testing.T) {
 	}
 }
 
-// TestTablesOfNothing: what has no tokens, or no table, takes nothing.
+// TestTablesOfNothing: no tokens, or no table, take no time.
 func TestTablesOfNothing(t *testing.T) {
 	var none *KernelTable
 	for _, c := range []struct {

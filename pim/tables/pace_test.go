@@ -9,7 +9,7 @@ import (
 	"github.com/l3sim/l3sim/pim/machine"
 )
 
-// TestPaceByHand: what is done takes 1 + 20 + 300 + 4000 + 50000 + 600000 J, each part for a number of its own.
+// TestPaceByHand: an activity with 1 + 20 + 300 + 4000 + 50000 + 600000 J, in which each digit is one component.
 func TestPaceByHand(t *testing.T) {
 	a := machine.Activity{Activates: 1, UnitReads: 10, Reads: 100, Writes: 1000, Open: 10_000, Clocks: 100_000}
 	each := machine.Activity{Activates: 1, UnitReads: 2, Reads: 3, Writes: 4, Open: 5, Clocks: 6}
@@ -26,8 +26,8 @@ func TestPaceByHand(t *testing.T) {
 	}
 }
 
-// TestPacedListsByHand: under a limit that binds, a list takes as long as its activations do: of a row of keys and one of values in 16 banks
-// for each 512 tokens, 32 for each further row, and 5 of the append.
+// TestPacedListsByHand: under a power limit that binds, the time of a list is that of its activations: one row of keys and one of values in
+// 16 banks for each 512 tokens, 32 for each further row, and 5 for the append.
 func TestPacedListsByHand(t *testing.T) {
 	table, err := NewKernelTable(pim.Default(), parts.DDR4(t), oneHead)
 	parts.Must(t, err)

@@ -75,8 +75,8 @@ func TestListsAreTheRun(t *testing.T) {
 	}
 }
 
-// didAlike reports whether a table has a list do what a run of it did: the same commands, clocks as TestListsAreTheRun has them, and rows open
-// for as long within 1%, 60 clocks and what the clocks differ by.
+// didAlike reports whether a table gives a list the activity of a run: the same commands, clocks as in TestListsAreTheRun, and rows open
+// for as long, to 1%, 60 clocks and the difference in clocks.
 func didAlike(run, table machine.Activity, exact bool) bool {
 	longer := math.Abs(run.Clocks - table.Clocks)
 	if exact && longer > 0 || longer > run.Clocks/100+400 || math.Abs(run.Open-table.Open) > longer+run.Open/100+60 {
@@ -86,8 +86,8 @@ func didAlike(run, table machine.Activity, exact bool) bool {
 	return run == table
 }
 
-// TestListsBeyondTheBuffer: keys whose scores do not fit the buffer are scored twice, and their rows are opened as
-// often, further ones of a list among them.
+// TestListsBeyondTheBuffer: keys whose scores exceed the buffer are scored twice, and their rows are opened twice, including a list's
+// further rows.
 func TestListsBeyondTheBuffer(t *testing.T) {
 	spec, shape := pim.Default(), oneHead
 	spec.ScoreBuffer, shape.Queries = 64*units.KiB, 8 // 4,096 tokens
@@ -110,7 +110,7 @@ func TestListsBeyondTheBuffer(t *testing.T) {
 			t.Errorf("%d half rows: table %+v, run %+v", rows, got, run)
 		}
 	}
-	// A head of one row that does not begin with it ends as one that does.
+	// A head within one row that does not begin at the row's start ends like one that does.
 	h := machine.Head{Context: 40, List: []pim.Extent{{Start: 0, Unit: 0, Chunk: 5}}, Appends: true}
 	ends := b.Ends(h, h, h)
 	if got := table.ListInSequence(40, 1, 40); got != ends[1]-ends[0] {
@@ -118,8 +118,8 @@ func TestListsBeyondTheBuffer(t *testing.T) {
 	}
 }
 
-// TestListEndsInItsOwnRow: 40 tokens in three rows, eight in the last one. The segment of scores began two rows before, so
-// the head ends as one that reads a later row of its segment.
+// TestListEndsInItsOwnRow: 40 tokens in three rows, eight of them in the last. The segment of scores began two rows before, so the head
+// ends like one that reads a later row of its segment.
 func TestListEndsInItsOwnRow(t *testing.T) {
 	spec := pim.Default()
 	spec.Activation = pim.Simultaneous
@@ -136,8 +136,8 @@ func TestListEndsInItsOwnRow(t *testing.T) {
 	}
 }
 
-// TestListsOfTwoRows: as many rows as contiguous tokens have, of which the last holds others of them: the head ends by the place of its last
-// token in that row.
+// TestListsOfTwoRows: a list in as many rows as contiguous tokens take, with other numbers of tokens in each. The head's end depends on the
+// place of its last token in its row.
 func TestListsOfTwoRows(t *testing.T) {
 	b, err := machine.NewRunner(pim.Default(), parts.DDR4(t), oneHead)
 	if err != nil {

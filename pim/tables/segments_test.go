@@ -19,8 +19,8 @@ import (
 // smallBuffers are score buffers of a few chunks of grouped query heads: a head passes through them in many segments.
 var smallBuffers = []units.Bytes{units.KiB, 2 * units.KiB, 3 * units.KiB, 4 * units.KiB}
 
-// TestSkippingSegments: heads that pass through a small score buffer take the same clocks, and have the rank do the same, with
-// repetitions skipped as without, alone and in a sequence of heads of different lengths.
+// TestSkippingSegments: heads that pass through a small score buffer have the same clocks and activity with and without skipping of
+// repetitions, alone and in a sequence of heads of different lengths.
 func TestSkippingSegments(t *testing.T) {
 	deep.Cases(t, 10, func(t *rapid.T) {
 		spec, d, shape := drawRank(t)
@@ -49,7 +49,7 @@ func TestSkippingSegments(t *testing.T) {
 	})
 }
 
-// TestSegmentsAreSkipped: a head of a thousand segments takes the commands of a few more than one of ten.
+// TestSegmentsAreSkipped: a head of a thousand segments runs only a few segments' commands more than one of ten.
 func TestSegmentsAreSkipped(t *testing.T) {
 	for _, unit := range []string{pim.BankUnits, pim.RankLevelUnit} {
 		for _, beyond := range []string{pim.Segment, pim.Refetch} {
@@ -72,8 +72,8 @@ func TestSegmentsAreSkipped(t *testing.T) {
 	}
 }
 
-// TestSkippingSegmentsOfKeyGroups: with Refetch, q is loaded for the group of the second segment's keys, since the scores of all tokens have
-// left that of the last group, but not for the second segment of a later row, which begins within a group that has been loaded.
+// TestSkippingSegmentsOfKeyGroups: with Refetch, the second segment's keys need q of their own group, since the scores of all tokens ended
+// with that of the last group. In later rows the second segment begins within a group whose q is already loaded.
 func TestSkippingSegmentsOfKeyGroups(t *testing.T) {
 	spec := pim.Default()
 	spec.BeyondBuffer, spec.Precision.Preset, spec.ScoreBuffer, spec.MACLatency, spec.SoftmaxLatency = pim.Refetch, "fp32", units.KiB, 1, 0
@@ -90,7 +90,8 @@ func TestSkippingSegmentsOfKeyGroups(t *testing.T) {
 	}
 }
 
-// TestEndsOfSegments: the ends of heads within a sequence of which most are taken from the segment before are those of a run of every head.
+// TestEndsOfSegments: the ends of heads in a sequence, most of which are taken from the previous segment, equal those of a run of every
+// head.
 func TestEndsOfSegments(t *testing.T) {
 	deep.Cases(t, 5, func(t *rapid.T) {
 		spec, d, shape := drawRank(t)

@@ -8,7 +8,7 @@ import (
 	"github.com/l3sim/l3sim/attention"
 )
 
-// TestRounder: it rounds as attention.RoundHalf does, next to each FP16 number, half way between two, and anywhere else.
+// TestRounder rounds as attention.RoundHalf does: next to each FP16 number, half way between two, and anywhere else.
 func TestRounder(t *testing.T) {
 	same := func(x float32) {
 		t.Helper()
@@ -38,8 +38,8 @@ func TestRounder(t *testing.T) {
 	}
 }
 
-// TestKernels: the routines for four elements a column access give the bits of those for any number, in all formats, for numbers of
-// all sizes, as sums over several columns that begin at 0.
+// TestKernels: routines for four elements a column access give the same bits as those for any number, in all formats, for numbers of all
+// sizes and for sums over several columns.
 func TestKernels(t *testing.T) {
 	const banks, columns = 8, 5
 	r := rand.New(rand.NewPCG(1, 2))

@@ -11,7 +11,7 @@ import (
 	"github.com/l3sim/l3sim/pim/machine"
 )
 
-// TestEveryAccessNeedsItsRow: whatever reads or writes a column of a bank is refused where its row is closed, and where another one is open.
+// TestEveryAccessNeedsItsRow: every access to a column is refused if its bank is closed or has another row open.
 func TestEveryAccessNeedsItsRow(t *testing.T) {
 	for unit, ops := range map[string][]machine.Operation{
 		pim.BankUnits:     {machine.OpAppendKey, machine.OpAppendValue, machine.OpScore, machine.OpContext},
@@ -42,7 +42,7 @@ func TestEveryAccessNeedsItsRow(t *testing.T) {
 	}
 }
 
-// TestWhatCannotBeStored: of queries, keys and values the one with an element that is not finite is named.
+// TestWhatCannotBeStored: the error about an element that is not finite names the query, key or value that has it.
 func TestWhatCannotBeStored(t *testing.T) {
 	for i, suffix := range []string{".q", ".k", ".v"} {
 		for _, x := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {

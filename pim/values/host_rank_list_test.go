@@ -14,7 +14,7 @@ import (
 	"github.com/l3sim/l3sim/pim/machine"
 )
 
-// drawRanges returns ranges of whole chunks, but for the end of the last, of a head of so many tokens.
+// drawRanges returns ranges of whole chunks of a head with so many tokens; only the last range may end within a chunk.
 func drawRanges(t *rapid.T, g *pim.Geometry, tokens int) [][2]int {
 	var ranges [][2]int
 	for at := 0; at < tokens; {
@@ -31,8 +31,7 @@ func drawRanges(t *rapid.T, g *pim.Geometry, tokens int) [][2]int {
 	return ranges
 }
 
-// listed is a rank that holds a head, and in rows behind it another whose tokens are those of some ranges of the
-// first one, one behind another.
+// listed is a rank with two heads. The second, in the rows after the first, has the tokens of some ranges of the first one, in their order.
 type listed struct {
 	rank   *HostRank
 	shape  pim.HeadShape
@@ -89,8 +88,7 @@ func (l *listed) attend(tb testing.TB, h DecodeHead) (bits []float64) {
 	return bits
 }
 
-// TestRankReadsRanges: attention to ranges of a head has the bits of attention to a head that holds their tokens
-// and no others.
+// TestRankReadsRanges: attention to ranges of a head equals, bit for bit, attention to a head with only the ranges' tokens.
 func TestRankReadsRanges(tb *testing.T) {
 	rapid.Check(tb, func(t *rapid.T) {
 		spec := precision(rapid.SampledFrom([]string{"fp32", "paper"}).Draw(t, "precision"))
@@ -108,8 +106,8 @@ func TestRankReadsRanges(tb *testing.T) {
 	})
 }
 
-// TestRangesReadTheirRows: the timed run of a list opens the rows in which the ranges' tokens lie, each once for keys
-// and once for values, in their order, and so does the program that computes.
+// TestRangesReadTheirRows: both the timed run of a list and the program that computes it open the rows of the ranges' tokens in their
+// order, once for keys and once for values.
 func TestRangesReadTheirRows(tb *testing.T) {
 	d, spec := parts.DDR4(tb), pim.Default()
 	g, err := pim.NewGeometry(d, halfHead)
@@ -161,8 +159,8 @@ func TestRangesReadTheirRows(tb *testing.T) {
 	})
 }
 
-// TestPagesMove: pages in other places of the rows, in another order, give the same output to rounding; equal
-// queries of a group give what one gives, bit for bit.
+// TestPagesMove: moving pages to other places or another order gives the same output up to rounding; equal queries of a group give the
+// output of one, bit for bit.
 func TestPagesMove(tb *testing.T) {
 	spec := precision("fp32")
 	rapid.Check(tb, func(t *rapid.T) {
@@ -195,7 +193,7 @@ func TestPagesMove(tb *testing.T) {
 	})
 }
 
-// TestRangesAreChecked: what is not ascending, or not whole chunks, is refused.
+// TestRangesAreChecked: ranges that are not ascending, or not of whole chunks, are refused.
 func TestRangesAreChecked(t *testing.T) {
 	rank, err := NewHostRank(pim.Default(), parts.DDR4(t), halfHead, 8, 1, true)
 	parts.Must(t, err)

@@ -94,7 +94,7 @@ func TestRankIsOneProgram(t *testing.T) {
 	})
 }
 
-// TestMultiplierSetsChangeNoValue: more query heads a read, or each with a read of its own, give the same bits.
+// TestMultiplierSetsChangeNoValue: the number of query heads that share a read changes no bit.
 func TestMultiplierSetsChangeNoValue(tb *testing.T) {
 	rapid.Check(tb, func(t *rapid.T) {
 		p := drawProblem(tb, t)

@@ -50,8 +50,8 @@ func drawKeyParts(t *rapid.T) *valueProblem {
 	return p
 }
 
-// TestKeyPartsAreTheDirectComputation: values that are read where the keys lie are those of a direct computation, bit for bit, in program
-// order and by the clock.
+// TestKeyPartsAreTheDirectComputation: values read from their keys' places equal a direct computation, bit for bit, in program order and by
+// the clock.
 func TestKeyPartsAreTheDirectComputation(tb *testing.T) {
 	rapid.Check(tb, func(t *rapid.T) {
 		p := drawKeyParts(t)
@@ -130,7 +130,7 @@ func TestKeyPartsByHand(t *testing.T) {
 	}
 }
 
-// TestKeyPartsRefused: what such heads do not go with is named.
+// TestKeyPartsRefused: the error names the feature that such heads do not support.
 func TestKeyPartsRefused(t *testing.T) {
 	d := parts.DDR4(t)
 	program := func(spec *pim.Spec, shape pim.HeadShape) error {

@@ -15,7 +15,7 @@ import (
 	"github.com/l3sim/l3sim/pim/machine"
 )
 
-// quantise makes keys and values narrow ones, with scales for each token or for keys of each group of its rows.
+// quantise replaces keys and values by narrow ones, with scales for each token, or for keys also for each group of rows.
 func (v *headVectors) quantise(p *valueProblem, g *pim.Geometry, h *machine.Head) {
 	bits, n := p.shape.StoredBits(), len(v.k)
 	all := append(decode(p.storage, v.k), decode(p.storage, v.v)...)
@@ -78,7 +78,7 @@ func (v *headVectors) scales(token int) (s [2]pim.Scales) {
 	return s
 }
 
-// widen returns what keys or values stand for as they are in the cells, without scales.
+// widen returns the numbers that stored keys or values represent, without scales.
 func (v *headVectors) widen(storage Storage, x [][]uint16) (out []float32) {
 	if v.narrow == nil {
 		return decode(storage, x)
@@ -95,8 +95,8 @@ func (v *headVectors) widen(storage Storage, x [][]uint16) (out []float32) {
 	return out
 }
 
-// TestFoldedScales: scales that are folded into scores and weights give what attention to the numbers gives that
-// elements stand for, in float64, to the rounding of the formats.
+// TestFoldedScales: folding scales into scores and weights gives attention, in float64, over the numbers that elements represent, up to the
+// rounding of the formats.
 func TestFoldedScales(tb *testing.T) {
 	worst := map[string]float64{}
 	rapid.Check(tb, func(t *rapid.T) {
@@ -190,8 +190,8 @@ func TestFoldedScalesBeyondBuffer(t *testing.T) {
 	}
 }
 
-// TestScalesFit: an element stands for a number within half a step, but for what the rounding of scale and zero to FP16 takes;
-// a tensor's scale keeps the sign.
+// TestScalesFit: an element is within half a step of its number, plus the rounding of scale and zero to FP16; a tensor's scale keeps the
+// sign.
 func TestScalesFit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		bits := rapid.SampledFrom([]int{4, 8}).Draw(t, "bits")
@@ -219,7 +219,7 @@ func TestScalesFit(t *testing.T) {
 	if s := pim.FitScales(3, 3, 8); s.Decode(s.Encode(3, 8)) != 3 {
 		t.Errorf("equal numbers: %+v", s)
 	}
-	for _, most := range []float32{1e-3, 0.7, 448, 5000} { // the largest number has the largest element
+	for _, most := range []float32{1e-3, 0.7, 448, 5000} { // the largest number becomes the largest element
 		if s := pim.FitFP8(most); s.EncodeFP8(most) != 0x7e || s.EncodeFP8(-most) != 0xfe || s.EncodeFP8(most/448*120) != 0x6f || s.DecodeFP8(0x7e) != s.Scale*448 {
 			t.Errorf("FP8 to %v: %+v", most, s)
 		}
@@ -280,8 +280,8 @@ func TestNarrowRank(tb *testing.T) {
 	})
 }
 
-// TestKeyGroupsTakeLoads: q is loaded anew for each group of keys with scales by element. Behind a switch of rows that takes
-// nothing; within a row the load waits for the last scores, and the next ones for the load.
+// TestKeyGroupsTakeLoads: q is loaded again for each group of keys with scales by element. At a switch of rows this takes no time; within a
+// row, the load waits for the last scores, and the next scores for the load.
 func TestKeyGroupsTakeLoads(t *testing.T) {
 	const context = 16384
 	for _, shape := range []pim.HeadShape{
@@ -309,8 +309,8 @@ func TestKeyGroupsTakeLoads(t *testing.T) {
 	}
 }
 
-// TestFP8Attention: attention over keys and values in FP8, one scale a tensor, is within 8% (relative L2) of attention in float64
-// over the numbers before they were rounded, for normal ones; FP8 is what moves it, not the units.
+// TestFP8Attention: attention over FP8 keys and values with one scale a tensor is within 8% (relative L2) of attention in float64 over the
+// original normal numbers; the error is FP8's, not the units'.
 func TestFP8Attention(tb *testing.T) {
 	worst := 0.0
 	rapid.Check(tb, func(t *rapid.T) {

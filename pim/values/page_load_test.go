@@ -9,7 +9,7 @@ import (
 	"github.com/l3sim/l3sim/pim/tables"
 )
 
-// TestLimitsOfPageLoads: each number that cannot be measured is refused with its key and its bounds; the bounds themselves are taken.
+// TestLimitsOfPageLoads: each number out of its bounds is refused with its key and bounds; the bounds themselves are accepted.
 func TestLimitsOfPageLoads(t *testing.T) {
 	g, err := pim.NewGeometry(parts.DDR4(t), halfHead)
 	if err != nil {

@@ -35,8 +35,8 @@ func TestSelectionByHand(t *testing.T) {
 	}
 }
 
-// TestPageSpeedups has the gains of a head of 512-token pages over one that reads everything, for a
-// budget of 4,096 tokens: a list a step, a list for four, and lists that are given.
+// TestPageSpeedups pins the speed-up of a head with 512-token pages over one that reads everything, with a budget of 4,096 tokens: one list
+// a step, one list for four steps, and given lists.
 func TestPageSpeedups(t *testing.T) {
 	for queries, want := range map[int][]string{
 		1: {"3.2 3.8 4.0", "5.3 7.1 8.0", "8.0 12.8 16.0", "10.6 21.3 31.9"},
@@ -64,9 +64,8 @@ func TestPageSpeedups(t *testing.T) {
 	}
 }
 
-// TestPagesAreTheBest: the units choose the pages that scores in float64 of the stored bounds
-// choose, unless two scores are closer than FP16 tells apart; the newest is always there, and the
-// tokens that are read are those of the pages.
+// TestPagesAreTheBest: the units choose the pages that float64 scores of the stored bounds choose, unless two scores are equal in FP16. The
+// newest page is always chosen, and exactly the pages' tokens are read.
 func TestPagesAreTheBest(t *testing.T) {
 	d, spec := parts.DDR4(t), pim.Default()
 	spec.Precision.Preset = "fp32"
@@ -104,7 +103,7 @@ func TestPagesAreTheBest(t *testing.T) {
 	})
 }
 
-// checkBest scores all pages anew from bounds that are drawn again.
+// checkBest scores all pages again, from bounds that are drawn again.
 func (l *PageLoad) checkBest(t *rapid.T, list []int) {
 	bounds := (l.Context + l.Logical - 1) / l.Logical
 	var stored [][]uint16
