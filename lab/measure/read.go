@@ -25,6 +25,8 @@ var layouts = []struct {
 	{AllReduce, "gpus,elements,dtype,variant,us"},
 	{AllGather, "op,gpus,elements,dtype,us"},
 	{Dispatch, "nodes,hidden,tokens,topk,experts,dispatch_us,combine_us"},
+	{LatentLayer, "model,gemm,kv_dtype,heads,batch,context,us"},
+	{LatentLayer, "model,gemm,kv_dtype,heads,batch,prefix,length,us"},
 	{LatentDecode, "heads,batch,context,kv_dtype,us"},
 	{LatentPrefill, "heads,batch,length,kv_dtype,us"},
 	{LatentAbsorb, "op,dtype,tokens,heads,us"},
@@ -193,6 +195,8 @@ func (r *row) samples(kind Kind, models Models) []Sample {
 	switch {
 	case kind == DecodeIteration:
 		return r.iteration(models)
+	case kind == LatentLayer:
+		return r.layer(models)
 	case kind == Power && r.has("op"):
 		s = r.energy()
 	case kind == Power:

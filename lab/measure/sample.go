@@ -41,7 +41,7 @@ const (
 // Kinds returns all kinds in the order of reports.
 func Kinds() []Kind {
 	return []Kind{
-		GEMM, NarrowGEMM, FP8GEMM, FP8BlockGEMM, NVFP4GEMM, Decode, NarrowDecode, FP8Decode, Prefill, FP8Prefill, Experts, FP8Experts, FP8BlockExperts, NVFP4Experts, MXFP4Experts, MXFP4FP8Experts, Int4Experts, LatentDecode, FP8LatentDecode, LatentPrefill, FP8LatentPrefill, LatentAbsorb, FP8LatentAbsorb, SparseLatent, Extend, AllReduce, AllGather, ReduceScatter, NCCLAllReduce, NCCLAllToAll, Dispatch, Combine, IndexScores, IndexStepScores, TopK, PCIe, Elementwise, PageSparse, Small,
+		GEMM, NarrowGEMM, FP8GEMM, FP8BlockGEMM, NVFP4GEMM, Decode, NarrowDecode, FP8Decode, Prefill, FP8Prefill, Experts, FP8Experts, FP8BlockExperts, NVFP4Experts, MXFP4Experts, MXFP4FP8Experts, Int4Experts, LatentDecode, FP8LatentDecode, LatentPrefill, FP8LatentPrefill, LatentAbsorb, FP8LatentAbsorb, SparseLatent, LatentLayer, IndexedLayer, Extend, AllReduce, AllGather, ReduceScatter, NCCLAllReduce, NCCLAllToAll, Dispatch, Combine, IndexScores, IndexStepScores, TopK, PCIe, Elementwise, PageSparse, Small,
 		DecodeIteration, PrefillIteration, MixedIteration, IterationEnergy, Power,
 	}
 }
@@ -128,7 +128,7 @@ func (k Kind) Joules() bool { return k == IterationEnergy || k == Power }
 
 // Attends says that attention is part of the kind, so that it depends on the suite.
 func (k Kind) Attends() bool {
-	return slices.Contains([]Kind{Decode, NarrowDecode, FP8Decode, Prefill, FP8Prefill, LatentDecode, FP8LatentDecode, LatentPrefill, FP8LatentPrefill, DecodeIteration, PrefillIteration, MixedIteration}, k)
+	return slices.Contains([]Kind{Decode, NarrowDecode, FP8Decode, Prefill, FP8Prefill, LatentDecode, FP8LatentDecode, LatentPrefill, FP8LatentPrefill, LatentLayer, IndexedLayer, DecodeIteration, PrefillIteration, MixedIteration}, k)
 }
 
 // Iteration says that the kind is of whole iterations: their time or their energy.
@@ -157,7 +157,7 @@ func (s *Sample) shape() string {
 		return fmt.Sprintf("hidden=%d width=%d experts=%d/%d active=%d", s.ffn.Hidden, s.ffn.Width, x.experts, x.parallel, x.active)
 	case Small:
 		return fmt.Sprintf("%s%s on %d", spaced(s.op), s.model.Name, s.model.TensorParallel)
-	case DecodeIteration, PrefillIteration, MixedIteration, IterationEnergy:
+	case DecodeIteration, PrefillIteration, MixedIteration, IterationEnergy, LatentLayer, IndexedLayer:
 		return s.model.Name
 	default:
 		return fmt.Sprintf("%s d=%d", s.op, s.n)
@@ -187,7 +187,7 @@ func (s *Sample) String() string {
 		return fmt.Sprintf("batch=%d chunk=%d finished=%d %s", s.batch, s.chunk, s.finished, s.shape())
 	case PageSparse:
 		return fmt.Sprintf("%s batch=%d context=%d page=%d pages=%d %s", s.op, s.batch, s.context, s.page, s.pages, s.shape())
-	case Experts, FP8Experts, FP8BlockExperts, NVFP4Experts, MXFP4Experts, MXFP4FP8Experts, Int4Experts:
+	case Experts, FP8Experts, FP8BlockExperts, NVFP4Experts, MXFP4Experts, MXFP4FP8Experts, Int4Experts, LatentLayer, IndexedLayer:
 		return s.row
 	case AllReduce, PCIe:
 		return fmt.Sprintf("%s%s bytes=%d", spaced(s.op), s.shape(), s.bytes)
@@ -248,6 +248,9 @@ func (t *Target) kernel(s *Sample) gpu.Cost {
 	g := &t.GPU
 	if s.kind.latent() {
 		return latentKernel(g, s)
+	}
+	if s.kind == LatentLayer || s.kind == IndexedLayer {
+		return layerCost(g, s)
 	}
 	if k := tabledOf(s.kind); k != nil {
 		return k.cost(g, s)

@@ -65,7 +65,7 @@ func TestUnitsOfKinds(t *testing.T) {
 		if gotUnit != unit || gotScale != scale || k.Joules() != (unit == "J") {
 			t.Errorf("%s: %v %s", k, gotScale, gotUnit)
 		}
-		attends := strings.Contains(string(k), "decode") || strings.Contains(string(k), "prefill") || k == MixedIteration
+		attends := strings.Contains(string(k), "decode") || strings.Contains(string(k), "prefill") || strings.HasSuffix(string(k), "_layer") || k == MixedIteration
 		if k.Attends() != attends || k.Iteration() != (strings.HasSuffix(string(k), "_iteration") || k == IterationEnergy) {
 			t.Errorf("%s: attends %v, iteration %v", k, k.Attends(), k.Iteration())
 		}

@@ -39,6 +39,8 @@ Measurements are CSV files; the columns say what a file measures:
                                                 prefill_attention (bfloat16), fp8_prefill_attention
   chunk,finished,q_heads,kv_heads,head_dim,graph_us,unsplit_us
                                                 extend_attention (keys split over thread blocks, and not)
+  model,gemm,kv_dtype,heads,batch,(context | prefix,length),us
+                                                latent_layer, indexed_layer (a layer's attention with all products around it)
   gpus,bytes,us                                 all_reduce
   direction,bytes,us                            pcie
   op,m,d,us                                     elementwise (layernorm, add, gelu, copy)
