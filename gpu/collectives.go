@@ -72,7 +72,7 @@ func (s *SwitchSpec) cost(c Cost, gpus, bytes float64) Cost {
 type CollectiveTables struct {
 	AllGather     Protocols    `toml:"all_gather,omitempty"`
 	ReduceScatter Protocols    `toml:"reduce_scatter,omitempty"`
-	AllReduce     Protocols    `toml:"all_reduce,omitempty"` // of NCCL by itself, which the method "nccl" takes
+	AllReduce     Protocols    `toml:"all_reduce,omitempty"` // NCCL's own all-reduce, for the method "nccl"
 	AllToAll      Protocols    `toml:"all_to_all,omitempty"`
 	Dispatch      ExchangeSpec `toml:"dispatch,omitempty"` // tokens to their experts' GPUs
 	Combine       ExchangeSpec `toml:"combine,omitempty"`  // the experts' results

@@ -70,7 +70,7 @@ func TestMeasuredMixture(t *testing.T) {
 func TestRouterOfOwnTokens(t *testing.T) {
 	s := loadPreset(t, "h200-sxm")
 	s.Experts.Whole = ExpertSpec{Efficiency: Efficiency{Compute: 0.5, Memory: 0.8}, PassMemory: 0.5}
-	const n = 801 // 101 on a GPU
+	const n = 801 // 101 on the busiest of 8 GPUs
 	for _, x := range []struct {
 		parallel llm.Parallel
 		own      int

@@ -34,8 +34,8 @@ func (w *whole) Check(c *Check) {
 	}
 }
 
-// TestCheck: every broken rule gives an error with its full key, in the order of the
-// rules; rules that compare are tried on values that are right by themselves.
+// TestCheck: every broken rule gives an error with its full key, in the order of the rules. Rules that compare keys are applied only to
+// values that are valid alone.
 func TestCheck(t *testing.T) {
 	good := whole{name: "beta", count: 8, inner: part{1}, other: 3}
 	for _, c := range []struct {
@@ -70,7 +70,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestRanges: what a rule expects is known without a value that breaks it.
+// TestRanges: the range that a rule expects can be read without breaking it.
 func TestRanges(t *testing.T) {
 	want := map[string]string{"name": "one of beta, gamma", "count": "1 to 8", "part.share": "more than 0, at most 1", "other": "anything but 1"}
 	for _, w := range []*whole{{}, {name: "beta", count: 8, inner: part{1}}} {
@@ -80,7 +80,7 @@ func TestRanges(t *testing.T) {
 	}
 }
 
-// TestEdit: the error that was given stays as it is.
+// TestEdit: the original error does not change.
 func TestEdit(t *testing.T) {
 	old := &Error{Key: "a"}
 	err := Edit(old, func(e *Error) { e.File = "f" })

@@ -39,8 +39,7 @@ func TestErrorMessage(t *testing.T) {
 	}
 }
 
-// TestErrorMessageIsReadable: however long what the user gave is, the message says
-// the rest, shows both ends of it, and is text.
+// TestErrorMessageIsReadable: of a user's long text, the message shows both ends, says how much is left out, and is valid text.
 func TestErrorMessageIsReadable(t *testing.T) {
 	huge := strings.Repeat("ä", 1_000_000) + "z"
 	inner := &Error{Key: "inner", Value: huge, Expected: "less"}
@@ -104,8 +103,7 @@ func TestNearest(t *testing.T) {
 	}
 }
 
-// TestNearestBegins: a valid name that begins with the name, whatever the marks and the case, is nearer than one with fewer letters to
-// change; it goes on with a mark.
+// TestNearestBegins: a valid name that begins with the given one, ignoring case and marks, is nearer than one with fewer letters to change.
 func TestNearestBegins(t *testing.T) {
 	valid := []string{"rtx-4090-vllm-0.19", "rtx-4090-vllm", "memory_shar_x", "rtx-a6000", "h200-sxm", "memory_share", "policy.page"}
 	for name, want := range map[string]string{
@@ -117,8 +115,7 @@ func TestNearestBegins(t *testing.T) {
 	}
 }
 
-// TestNearestLeavesOutTheFar: the names that Nearest does not compare, as they are
-// too long or too short, are not near.
+// TestNearestLeavesOutTheFar: names that Nearest skips, since they are too long or too short, would not be near.
 func TestNearestLeavesOutTheFar(t *testing.T) {
 	word := rapid.StringOfN(rapid.RuneFrom([]rune("abäAB")), 1, 8, -1)
 	rapid.Check(t, func(t *rapid.T) {
@@ -142,7 +139,7 @@ func TestNearestLeavesOutTheFar(t *testing.T) {
 	})
 }
 
-// TestAlike: where no name is near, one that has the name in it is alike, or one that is in the name.
+// TestAlike: if no name is near, a name that contains the given one, or is contained in it, is alike.
 func TestAlike(t *testing.T) {
 	valid := []string{"tbt_p50_ms", "tbt_max_ms", "page", "budget", "ms"}
 	for name, want := range map[string]string{

@@ -10,8 +10,7 @@ import (
 	"testing"
 )
 
-// TestIsSystemFault: what the user can mend by another path is no fault of the
-// system, however deep it is wrapped.
+// TestIsSystemFault: an error that another path would avoid is no fault of the system, however deeply it is wrapped.
 func TestIsSystemFault(t *testing.T) {
 	for errno, want := range map[syscall.Errno]bool{
 		syscall.ENOTDIR: false, syscall.EEXIST: false, syscall.EACCES: false, syscall.EPERM: false, syscall.ENOENT: false, syscall.EISDIR: false,

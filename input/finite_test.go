@@ -8,7 +8,7 @@ import (
 	"testing/iotest"
 )
 
-// TestFiniteJSON: words that JSON lacks are null, what stands in strings stays, and nothing becomes JSON that Python does not write.
+// TestFiniteJSON: NaN and Infinity become null, strings do not change, and nothing else becomes JSON.
 func TestFiniteJSON(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"a": NaN, "b": [Infinity, -Infinity], "c": -1.5}`: `{"a": null, "b": [null, null], "c": -1.5}`,

@@ -10,7 +10,7 @@ import (
 	"testing/iotest"
 )
 
-// TestJSON reads parts of a text, some over, and knows the line of each.
+// TestJSON reads parts of a text, skips some, and knows the line of each.
 func TestJSON(t *testing.T) {
 	const text = "[1.50,\n{\"a\": [1, {\"b\": 2}]}\n,\n\"x\",\n5, \n\n null\n]\n"
 	for _, r := range []io.Reader{strings.NewReader(text), iotest.OneByteReader(strings.NewReader(text))} {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// repeated is a stream of so many bytes of one kind.
+// repeated is a stream of one byte, repeated a given number of times.
 type repeated struct {
 	of   byte
 	left int
@@ -27,7 +27,7 @@ func (r *repeated) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// grown returns how many bytes do allocates in all.
+// grown returns the bytes that do allocates in total.
 func grown(do func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -52,8 +52,7 @@ func TestReadLine(t *testing.T) {
 	}
 }
 
-// TestReadLineHoldsNoLongLine: of a line without end no more is held than MaxLine, and
-// its parts together are the line.
+// TestReadLineHoldsNoLongLine: at most MaxLine of an endless line is held, and its parts add up to the line.
 func TestReadLineHoldsNoLongLine(t *testing.T) {
 	const length = 100 << 20
 	r := bufio.NewReader(io.MultiReader(&repeated{'x', length}, strings.NewReader("\nend")))
@@ -87,8 +86,7 @@ func TestCSV(t *testing.T) {
 	}
 }
 
-// TestCSVBoundsRecords: neither a line without end nor a quoted field without end
-// is held, and many records that are longer together are all read.
+// TestCSVBoundsRecords: endless lines and quoted fields are not held, and any number of shorter records is read.
 func TestCSVBoundsRecords(t *testing.T) {
 	lines := strings.Repeat(strings.Repeat("x", 99)+"\n", 1000)
 	for _, c := range []struct {

@@ -16,7 +16,7 @@ func (r *ruled) Check(c *Check) {
 	c.That(r.low <= r.high, "low", r.low, "at most %s = %d, or %s", Key("high"), r.high, Key("none"))
 }
 
-// TestRulesOfTwoKeys: an error names the key that is wrong and those that it is compared with, in the order of the message; nil is an error.
+// TestRulesOfTwoKeys: an error names the wrong key and those that it is compared with, in the order of the message; nil is an error.
 func TestRulesOfTwoKeys(t *testing.T) {
 	var bad *Error
 	if err := Validate(&ruled{3, 2}); !errors.As(err, &bad) || bad.Key != "low" || bad.Value != "3" || bad.Expected != "at most high = 2, or none" || !slices.Equal(bad.OtherKeys, []string{"high", "none"}) {
@@ -35,7 +35,8 @@ func TestRulesOfTwoKeys(t *testing.T) {
 	}
 }
 
-// TestBegunBy: of names that begin alike the shortest, of equal ones the first in the alphabet; marks alone begin nothing.
+// TestBegunBy: of names with the same beginning the shortest counts, of equally long ones the first in the alphabet; marks alone match
+// nothing.
 func TestBegunBy(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -51,7 +52,7 @@ func TestBegunBy(t *testing.T) {
 	}
 }
 
-// TestDeepLine: brackets that are closed nest nothing that comes behind them, and those that close nothing count for none; dots count within a key.
+// TestDeepLine: closed brackets do not nest what follows, unmatched closing ones do not count, and dots count within a key.
 func TestDeepLine(t *testing.T) {
 	open, dots := strings.Repeat("[", maxNesting), strings.Repeat("a.", maxNesting)
 	for text, want := range map[string]int{
@@ -64,7 +65,8 @@ func TestDeepLine(t *testing.T) {
 	}
 }
 
-// TestFiniteInPieces: what Python writes for numbers that JSON lacks becomes null however the bytes come; texts stay, and other words are no JSON.
+// TestFiniteInPieces: Python's NaN and Infinity become null however the bytes are split; strings do not change, and other words are not
+// JSON.
 func TestFiniteInPieces(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"a":NaN,"b":-Infinity,"c":Infinity,"d":-1}`: `{"a":null,"b":null,"c":null,"d":-1}`, `["NaN","a\"Infinity",NaN]`: `["NaN","a\"Infinity",null]`, "-": "-", "--1": "--1", "Na": "null?", "Infinite": "null?e",

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestEnded: a context that has ended gives its error, and none at all says what is needed.
+// TestEnded: a context that has ended gives its error; a nil context gives an error that says what is needed.
 func TestEnded(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	if err := Ended(ctx); err != nil {
@@ -32,7 +32,7 @@ func TestPlural(t *testing.T) {
 	}
 }
 
-// TestEndOfJSON: behind the outermost value nothing may stand but space.
+// TestEndOfJSON: after the outermost value there may only be white space.
 func TestEndOfJSON(t *testing.T) {
 	for text, want := range map[string]string{"1 \n": "", "1\n\n2": "f:3: expected nothing behind the number", "1 x": "f:1: "} {
 		j := NewJSON("f", strings.NewReader(text))

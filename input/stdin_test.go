@@ -13,8 +13,7 @@ import (
 	"github.com/l3sim/l3sim/internal/deep"
 )
 
-// TestReplay: a stream can be read again from its beginning, however far it was read
-// before, and its error comes where it came first.
+// TestReplay: a stream can be read again from its beginning, however far it was read before, and its error comes again at the same place.
 func TestReplay(t *testing.T) {
 	broken := errors.New("broken pipe")
 	k := &kept{stream: io.MultiReader(iotest.OneByteReader(strings.NewReader("abcdef")), iotest.ErrReader(broken))}
@@ -31,7 +30,7 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// TestOpen: a folder and a missing file are faults of the input, named once.
+// TestOpen: the error about a folder or a missing file is an input error that names it once.
 func TestOpen(t *testing.T) {
 	for path, want := range map[string]string{
 		".":           ".: expected a file, not a folder",
@@ -46,8 +45,7 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// TestStdin: "-" is standard input wherever a file is read, as often as it is, and errors
-// call it so.
+// TestStdin: "-" means standard input wherever a file is read, any number of times, and errors call it so.
 func TestStdin(t *testing.T) {
 	stdin = kept{stream: iotest.TimeoutReader(iotest.OneByteReader(strings.NewReader("ab")))}
 	defer func() { stdin = kept{stream: os.Stdin} }()
@@ -90,7 +88,7 @@ func TestReadFile(t *testing.T) {
 	}
 }
 
-// TestByteOrderMarks: text begins behind the mark of UTF-8. UTF-16 is refused, whichever byte comes first.
+// TestByteOrderMarks: text begins after a UTF-8 byte-order mark; UTF-16 is refused in both byte orders.
 func TestByteOrderMarks(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.toml")
 	for text, want := range map[string]string{"\ufeffa = 1": "a = 1", "a = 1": "a = 1", "\xef\xbb": "\xef\xbb", "\xff\xfea\x00": "", "\xfe\xff\x00a": ""} {
@@ -104,7 +102,7 @@ func TestByteOrderMarks(t *testing.T) {
 	}
 }
 
-// TestReadFileWithoutEnd reads a device that has none.
+// TestReadFileWithoutEnd reads a device without an end.
 func TestReadFileWithoutEnd(t *testing.T) {
 	if _, err := os.Stat("/dev/zero"); err != nil {
 		t.Skip(err)
@@ -114,7 +112,7 @@ func TestReadFileWithoutEnd(t *testing.T) {
 	}
 }
 
-// TestReplayBounds: standard input that goes on and on is not kept.
+// TestReplayBounds: endless standard input is not kept in memory.
 func TestReplayBounds(t *testing.T) {
 	deep.Only(t)
 	r := &replay{from: &kept{stream: &repeated{'x', 1 << 40}}}

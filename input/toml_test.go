@@ -18,7 +18,7 @@ func TestDecodeTOML(t *testing.T) {
 	}
 }
 
-// TestDecodeTOMLOfAnotherType: a value of another type than the key's is an error with line and key, in words of TOML.
+// TestDecodeTOMLOfAnotherType: the error about a value of the wrong type has the line, the key and TOML's names of types.
 func TestDecodeTOMLOfAnotherType(t *testing.T) {
 	for text, want := range map[string]string{
 		"\na = 'x'": "a.toml:2: a: expected a whole number, not a string", "a = 1.5": "a.toml:1: a: expected a whole number, not a decimal number",
@@ -41,8 +41,7 @@ func TestDecodeTOMLOfAnotherType(t *testing.T) {
 	}
 }
 
-// TestDecodeTOMLBoundsNesting: what nests deeper than the bound is refused where it
-// begins to, in every way to write it, and at once, however deep it is.
+// TestDecodeTOMLBoundsNesting: nesting beyond the limit is refused where it begins, in every syntax, and quickly at any depth.
 func TestDecodeTOMLBoundsNesting(t *testing.T) {
 	for _, n := range []int{maxNesting, maxNesting + 1, 100_000} {
 		dotted := strings.Repeat("a.", n) + "a"

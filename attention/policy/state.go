@@ -27,8 +27,8 @@ type State interface {
 	// Select returns the tokens that the step attends to, for the group's queries [Dim], which are not scaled by 1/√Dim. The step's own
 	// token is in exactly one part for each query head.
 	Select(q [][]float32) Selection
-	// Observe passes the weights of the step: for each query head, those of the tokens of its parts in turn, in the order of the ranges.
-	// The weights of each part add up to 1, since a device only knows its own part.
+	// Observe passes the step's attention weights. Each query head has the weights of its first part's tokens, in the order of the ranges,
+	// then those of the next part. The weights of each part add up to 1, since a device only knows its own part.
 	Observe(weights [][]float32)
 }
 

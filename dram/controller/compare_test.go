@@ -295,7 +295,7 @@ func (d *dramsim3) bound(tb testing.TB) int64 {
 	bus := slices.Max(bursts) * int64(spec.BurstClocks())
 	// From the last ACT before a REF to the first one after it; four may follow at once.
 	activate := withRefresh(slices.Max(rows)*int64(spec.TFAW)/4, d.tREFI, spec.TRC+spec.TRFC-spec.TFAW)
-	if d.ranks == 1 { // from the end of the last burst to the next one
+	if d.ranks == 1 { // Between the last ACT before a REF and the first ACT after it, tRC and tRFC pass. Four ACTs may follow without delay.
 		bus = withRefresh(bus, d.tREFI, spec.TRP+spec.TRFC+spec.TRCD)
 	}
 	return max(bus, activate)

@@ -107,7 +107,7 @@ func TestECCLog(t *testing.T) {
 
 // TestECCTraffic: a stream reads and writes one burst of check bits for every eight or sixteen of data; each random access has one.
 func TestECCTraffic(t *testing.T) {
-	const n = 112 * 120 / 8 // whole rows of both, which are seven and a half to eight
+	const n = 112 * 120 / 8 // whole rows of both: 15 of 112 bursts, 14 of 120
 	for _, c := range []struct {
 		ecc               string
 		row, checks, lone int64

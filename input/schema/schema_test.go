@@ -71,7 +71,7 @@ func TestWalk(t *testing.T) {
 	}
 }
 
-// TestOptional: a key may lack by itself and with each section that it is in whose tag has an option.
+// TestOptional: a key may be missing if it is optional, or with a whole section that is.
 func TestOptional(t *testing.T) {
 	type inner struct {
 		Must int  `toml:"must"`
@@ -180,7 +180,7 @@ func TestConvert(t *testing.T) {
 	}
 }
 
-// TestNearestOfASection: of a section's keys the most similar is meant, whichever of them it is.
+// TestNearestOfASection: the suggested key is the most similar one of the section.
 func TestNearestOfASection(t *testing.T) {
 	s := With[struct{ More []any }](Section{"first", reflect.TypeFor[part]()}, Section{"second", reflect.TypeFor[part]()})
 	for name, want := range map[string]string{"second.nmae": "second.name", "second.rwos": "second.rows", "first.sed": "first.seed", "second.seeds": "second.seed", "first.tCK_": "first.tCK", "first.x": ""} {
@@ -190,7 +190,7 @@ func TestNearestOfASection(t *testing.T) {
 	}
 }
 
-// TestQuantities: two texts are of one type that both have a unit of.
+// TestFault: a section is a struct whose keys can all be set and have different names.
 func TestQuantities(t *testing.T) {
 	for texts, want := range map[[2]string][2]any{
 		{"1ns", "2us"}: {units.Nanosecond, 2 * units.Microsecond}, {"1KiB", "3B"}: {units.KiB, units.Bytes(3)}, {"1GB/s", "2MB/s"}: {units.Bandwidth(1e9), units.Bandwidth(2e6)},
@@ -251,8 +251,7 @@ func TestFault(t *testing.T) {
 	}
 }
 
-// TestSet sets keys of a struct and of the sections that it does not know, which copies
-// share until one of them changes.
+// TestSet sets keys of a struct and of unknown sections, which copies share until one of them changes.
 func TestSet(t *testing.T) {
 	type extra struct {
 		Depth int `toml:"depth"`
@@ -294,7 +293,7 @@ func TestSet(t *testing.T) {
 	}
 }
 
-// TestScalarIsTOML: what is read without the decoder is read as the decoder does.
+// TestScalarIsTOML: values that are read without the decoder equal the decoder's.
 func TestScalarIsTOML(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.OneOf(rapid.StringMatching(`"?[ -~]{0,6}"?`), rapid.StringMatching(`[0-9]{1,20}`), rapid.StringMatching(`"[a-z"\\.]{0,5}"`),
@@ -360,7 +359,7 @@ func TestWritten(t *testing.T) {
 	}
 }
 
-// TestUnits: a column's number is the quantity over its unit's size.
+// TestUnits: the number in a column is the quantity divided by its unit.
 func TestUnits(t *testing.T) {
 	for _, c := range []struct {
 		value  any
@@ -393,7 +392,7 @@ func TestUnits(t *testing.T) {
 	}
 }
 
-// TestFormer: of the names of before that fit a key the longest counts, and a section's stands for all its keys.
+// TestFormer: of the former names that match a key, the longest counts; a section's former name stands for all its keys.
 func TestFormer(t *testing.T) {
 	s := With[part]()
 	s.Former = []Former{{Name: "rank.height", Now: "rows"}, {Name: "rank.", Now: "power."}, {Name: "rank.fan.", Use: "leave it out"}}
@@ -408,7 +407,7 @@ func TestFormer(t *testing.T) {
 	}
 }
 
-// FuzzParse: a text of a setting is refused, or is a value of the type: of a number no infinity and no NaN.
+// FuzzParse: the text of a setting is refused or gives a value of the type; numbers are finite.
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{"1", "007", "-1", "1e400", "nan", "inf", "0x10", "\"a\"", "'b'", "[1, 2]", "true", "2TiB", "\"2us\"", "1 # x", "1\nb = 2", "{a = 1}", "1979-05-27"} {
 		f.Add(text)
