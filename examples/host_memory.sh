@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs the sweeps of docs/reference/host-memory.md and prints its tables. Usage, from the repository's root (five
-# minutes, and two for the units): sh examples/host_memory.sh [FOLDER_OF_RESULTS [GPUS_ONLY]]
+# Runs the sweeps of docs/reference/host-memory.md and prints its tables. Usage, from the repository's root (eight
+# minutes, and some more for the units): sh examples/host_memory.sh [FOLDER_OF_RESULTS [GPUS_ONLY]]
 # With a second argument the units' sweep is left out. l3sim must be on the PATH (go install ./cmd/l3sim).
 set -eu
 out=${1:-out/host_memory}
@@ -47,6 +47,22 @@ tables='
     for (i = 1; i <= keys; i++) { k = name[i]; split(k, p, ","); printf "| %s | %s | %s | %s | %s |\n", p[1], thousands(p[2]), at(k "GPUs alone"), at(k "in-order 0.85"), at(k "two 0.85") }
   }'
 
+# draws: in how many draws one is ahead of another, and the least and the most of its rate over the other's. A point is quoted and ends with its design.
+draws='
+  NR == 1 { for (i = 1; i <= NF; i++) column[$i] = i - 1; next }
+  { match($0, /^"[^"]*",/); design = substr($0, 2, RLENGTH - 3); sub(/.*,/, "", design); split(substr($0, RLENGTH + 1), f, ",")
+    k = f[column["run.model"]] " | " f[column["traces.input_mean"]]; if (!(k in seen)) { seen[k] = ++keys; name[keys] = k }
+    d = f[column["draw"]]; if (d > most) most = d
+    rate[k, d, design] = f[column["decode_batch_max"]] / f[column["tbt_decode_p50_ms"]] }
+  function ahead(k, a, b,    d, n, r, low, high) {
+    for (d = 1; d <= most; d++) { r = rate[k, d, a] / rate[k, d, b]; n += r > 1; if (d == 1 || r < low) low = r; if (r > high) high = r }
+    return sprintf("%d%%, %.2f to %.2f", 100 * n / most, low, high)
+  }
+  END {
+    print "\n| model | context | in order over GPUs alone | two over GPUs alone | two over in order |\n| --- | ---: | ---: | ---: | ---: |"
+    for (i = 1; i <= keys; i++) { k = name[i]; printf "| %s | %s | %s | %s |\n", k, ahead(k, "in-order", "GPUs alone"), ahead(k, "two", "GPUs alone"), ahead(k, "two", "in-order") }
+  }'
+
 for gpus in h200 b200 gb200; do # all contexts on the first
   echo "## $gpus"
   contexts='[32768, 131072]'
@@ -55,4 +71,7 @@ for gpus in h200 b200 gb200; do # all contexts on the first
   points "$out.$gpus.toml" "$gpus" | awk -F, "$tables"
 done
 points examples/host_memory_band.toml band | sort | awk -F, '{ printf "%s %s %s: %d requests, %.0f steps a second\n", $1, $2, $3, $4, 1000 * $4 / $5 }'
+l3sim sweep examples/host_memory_draws.toml --bands 20 --out "$out/draws" >&2
+awk -F, "$draws" "$out/draws/draws.csv"
 [ $# -gt 1 ] || points examples/host_memory_units.toml units | awk -F, -v units=1 "$tables"
+[ $# -gt 1 ] || points examples/host_memory_latents.toml latents | awk -F, '{ printf "%s %s %s: %d requests, %.0f tokens a second\n", $1, $2, $3, $4, 1000 * $4 / $5 }'
