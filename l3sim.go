@@ -36,25 +36,26 @@ type Policy = policy.Policy
 // System is a system that a node can be: a name, keys, memory and an engine.
 type System = kinds.System
 
-// Builtin returns the loader of the systems and policies that ship.
+// Builtin returns the loader of the module's own systems and policies.
 func Builtin() *Loader { return system.Configs() }
 
-// Load returns the configuration that the options amount to: Builtin().Load.
+// Load returns the configuration given by the options: Builtin().Load.
 func Load(o Options) (*Config, error) { return system.Load(o) }
 
-// Extend returns a loader that knows what a program adds, too. What cannot be added is an error that names it.
+// Extend returns a loader that also knows a program's additions. An invalid addition returns an error that
+// names it.
 func Extend(x Extension) (*Loader, error) { return system.Extend(x) }
 
-// Trace is requests and when they come.
+// Trace is requests and their arrival times.
 type Trace = traces.Trace
 
-// Request is one request: tokens of its prompt and of its output.
+// Request is one request: the tokens of its prompt and of its output.
 type Request = traces.Request
 
-// Node is the hardware of a configuration. It does not change, and runs any number of traces, also at the same time.
+// Node is the hardware of a configuration. It does not change, and can run any number of traces, also in parallel.
 type Node = system.Node
 
-// RunOptions are switches of a run that change no result: checks of laws, what is recorded.
+// RunOptions set checks and recordings of a run; they change no result.
 type RunOptions = system.Options
 
 // Result is a run: its requests, and what was recorded. Its Summary has the metrics.
@@ -79,8 +80,7 @@ func NewNode(cfg *Config) (*Node, error) {
 	return system.NewNode(cfg)
 }
 
-// valid returns the first fault of a configuration: no loader made it, or Set has since given a key a value that it may
-// not have.
+// valid returns the first fault of a configuration: no loader made it, or Set has since given a key an invalid value.
 func valid(cfg *Config) error {
 	if err := cfg.Made(); err != nil {
 		return err
@@ -109,8 +109,8 @@ func Run(ctx context.Context, cfg *Config) (*Summary, error) {
 }
 
 // Compare runs configurations, several at a time, and returns their summaries in order. Configurations with the same
-// run.trace, run.requests and run.seed serve the same requests; run.common_to leaves out those that a system cannot hold.
-// The error is the first in order.
+// run.trace, run.requests and run.seed serve the same requests; run.common_to leaves out requests that a system cannot
+// hold. The error is the first in order.
 func Compare(ctx context.Context, configurations ...*Config) ([]*Summary, error) {
 	if err := input.Ended(ctx); err != nil {
 		return nil, err

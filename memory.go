@@ -12,17 +12,17 @@ import (
 	"github.com/l3sim/l3sim/system/ranks"
 )
 
-// DRAM is a memory system: channels of ranks of a part under a controller's policy. Set changes a key of the policy. RequestBytes is the size of accesses that
-// have none of their own: 0 is a line of 64 B, OneBurst a burst of the part.
+// DRAM is a memory system: channels of ranks of a part under a controller's policy. Set changes a key of the policy. RequestBytes is the default size of
+// accesses: 0 means a line of 64 B, OneBurst a burst of the part.
 type DRAM = controller.Setup
 
 // Access is a request to DRAM: its clock, its address, whether it writes, and its bytes. It takes as many bursts of the part as cover it.
 type Access = controller.Request
 
-// OneBurst as the RequestBytes of a DRAM has each access take one burst of the part, whatever a burst has, as DRAMsim3 and Ramulator do.
+// OneBurst as the RequestBytes of a DRAM makes each access one burst of the part, of any size, as in DRAMsim3 and Ramulator.
 const OneBurst = controller.OneBurst
 
-// DRAMStats is what accesses took: counts of commands, latencies, energy.
+// DRAMStats is the results of accesses: counts of commands, latencies, energy.
 type DRAMStats = controller.Stats
 
 // NewDRAM returns a memory system of a part ("ddr4-3200-8gb-x8") under the default policy.
@@ -49,13 +49,13 @@ func ReadAccesses(path string) ([]Access, error) {
 	return controller.ReadTrace(input.Name(path), file)
 }
 
-// Replay has a memory system serve accesses, which ascend by clock.
+// Replay serves accesses by a memory system; they must ascend by clock.
 func Replay(ctx context.Context, d *DRAM, accesses []Access) (*DRAMStats, error) {
 	return d.Replay(ctx, accesses, nil)
 }
 
-// HeadTable is the clocks of a KV head's decode step by the length of its context: Alone on an idle rank, InSequence with
-// other heads before and behind it.
+// HeadTable is the clocks of a KV head's decode step by the length of its context: Alone on an idle rank, InSequence
+// between other heads.
 type HeadTable = tables.KernelTable
 
 // TimeHead times a KV head of the model of a configuration on the units of [pim] in the part of [dram].
@@ -66,7 +66,7 @@ func TimeHead(cfg *Config) (*HeadTable, error) {
 	return ranks.HeadTable(cfg, &cfg.PIM, cfg.HeadShape())
 }
 
-// HeadResult says how far computed values are from a reference; Pass is the judgement.
+// HeadResult is the error of computed values against a reference; Pass is the verdict.
 type HeadResult = values.VerifyResult
 
 // VerifyHead computes the decode step of a KV head by commands on bytes in the banks of [dram], with the precision of

@@ -11,20 +11,21 @@ import (
 	"github.com/l3sim/l3sim/results/tables"
 )
 
-// Table is the results of a sweep: a row for each point, with typed cells: Float(row, "tbt_p99_ms") is one of numbers, Value(row, "point") any.
+// Table is the results of a sweep: a row for each point, with typed cells. Float(row, "tbt_p99_ms") returns a number, Value(row, "point") any
+// cell.
 type Table = tables.Table
 
-// SweepOptions says how a sweep is carried out. None of it changes a result.
+// SweepOptions set how a sweep runs. They change no result.
 type SweepOptions struct {
 	// Folder gets a journal of finished points, and at the end results.csv, results.parquet and a summary of each point. A
-	// sweep into the same folder does not run again what the journal has. "" keeps results in memory.
+	// sweep into the same folder reuses the points of the journal. "" keeps results in memory.
 	Folder   string
-	Workers  int                  // points that run at a time; 0: one for each core
-	Progress func(done, of int64) // nil, or told how many points are done, one call at a time
+	Workers  int                  // points that run in parallel; 0: one for each core
+	Progress func(done, of int64) // is called, one call at a time, with the number of finished points; may be nil
 }
 
-// Sweep runs the points of a sweep file, whose configurations a loader loads. A point that fails is a row with its error.
-// When ctx ends, Sweep returns its error, and the journal keeps what is done.
+// Sweep runs the points of a sweep file; ld loads their configurations. A point that fails is a row with its error. When
+// ctx ends, Sweep returns its error, and the journal keeps the finished points.
 func Sweep(ctx context.Context, ld *Loader, path string, o SweepOptions) (t *Table, err error) {
 	if err := input.Ended(ctx); err != nil {
 		return nil, err

@@ -9,23 +9,22 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// exactValues is how many distinct values a Distribution keeps exactly. With more, it
-// keeps counts in buckets that are at most 0.1% wide.
+// exactValues is the number of distinct values that a Distribution keeps exactly. With more, it
+// keeps counts in buckets at most 0.1% wide.
 const exactValues = 1 << 20
 
-// Distribution holds integer samples with their multiplicity: exactly up to
-// exactValues distinct values, 16 bytes each and as much again for a while, and in a
-// histogram of 450 KB beyond. A run of 12.7 million gaps between tokens has about
-// half a million distinct values. Count, Mean and Max are exact in both; a percentile
-// of the histogram is within 0.05% of the sample of that rank.
+// Distribution holds integer samples with their multiplicity: exactly up to exactValues distinct
+// values (16 bytes each, for a time twice that), beyond that in a histogram of 450 KB. A run of
+// 12.7 million gaps between tokens has about half a million distinct values. Count, Mean and Max
+// are exact in both; a percentile of the histogram is within 0.05% of the sample of that rank.
 //
-// The zero value is empty. What the methods return depends on the samples
-// alone, not on their order or on how they were spread over distributions.
+// The zero value is empty. Results depend on the samples alone, not on their order or on how they
+// were spread over distributions.
 type Distribution struct {
 	pairs  []pair
 	sorted int // pairs[:sorted] are sorted and distinct
 	count  int64
-	coarse *histogram // in place of pairs, once there were too many values
+	coarse *histogram // replaces pairs once there are too many values
 }
 
 type pair struct{ value, count int64 } // a value and how often it occurred
@@ -54,9 +53,9 @@ func (d *Distribution) Add(value, count int64) {
 	d.pairs = append(d.pairs, pair{value, count})
 }
 
-// makeRoom joins equal values once a good part of the pairs is unsorted, and grows
-// the slice by a quarter where that has not freed as much: merging costs a few
-// operations a pair, and memory stays within 1.5 times the distinct values.
+// makeRoom joins equal values once a good part of the pairs is unsorted, and grows the slice by a
+// quarter if that freed less. Merging thus costs a few operations a pair, and memory stays within
+// 1.5 times the distinct values.
 func (d *Distribution) makeRoom() {
 	const least = 512
 	d.merge()
@@ -82,8 +81,8 @@ func (d *Distribution) AddAll(other *Distribution) {
 	d.coarse.addAll(other.coarse)
 }
 
-// merge sorts the pairs, joins those of one value, and leaves the pairs for a
-// histogram where too many are left.
+// merge sorts the pairs and joins those of equal value. If too many are left, it replaces them by a
+// histogram.
 func (d *Distribution) merge() {
 	tail := slices.Clone(d.pairs[d.sorted:])
 	if len(tail) == 0 {
@@ -91,7 +90,7 @@ func (d *Distribution) merge() {
 	}
 	slices.SortFunc(tail, func(a, b pair) int { return cmp.Compare(a.value, b.value) })
 	tail = join(tail)
-	// From the largest on, into the place behind the sorted ones.
+	// From the largest on, into the space after the sorted ones.
 	i, j := d.sorted-1, len(tail)-1
 	k := d.sorted + len(tail)
 	end := k
@@ -116,7 +115,7 @@ func (d *Distribution) merge() {
 	}
 }
 
-// join adds up the counts of equal values that follow one another.
+// join adds up the counts of successive equal values.
 func join(pairs []pair) []pair {
 	kept := 0
 	for _, p := range pairs[1:] {
@@ -130,7 +129,7 @@ func join(pairs []pair) []pair {
 	return pairs[:kept+1]
 }
 
-// coarsen puts the samples into a histogram.
+// coarsen moves the samples to a histogram.
 func (d *Distribution) coarsen() {
 	d.coarse = &histogram{least: math.MaxInt64, most: math.MinInt64}
 	for _, p := range d.pairs {
@@ -155,7 +154,7 @@ func (d *Distribution) Sum() float64 {
 	return sum
 }
 
-// Mean returns the mean, 0 where there is no sample.
+// Mean returns the mean, 0 without samples.
 func (d *Distribution) Mean() float64 {
 	if d.count == 0 {
 		return 0
@@ -163,8 +162,8 @@ func (d *Distribution) Mean() float64 {
 	return d.Sum() / float64(d.count)
 }
 
-// Percentile returns the value of nearest rank: the smallest sample such that at least
-// percent (0 to 100) of the samples are not above it. It is 0 without samples.
+// Percentile returns the value of nearest rank: the smallest sample that at least percent (0 to
+// 100) of the samples do not exceed. It is 0 without samples.
 func (d *Distribution) Percentile(percent int) int64 {
 	if d.count == 0 {
 		return 0
@@ -182,7 +181,7 @@ func (d *Distribution) Percentile(percent int) int64 {
 	return d.pairs[len(d.pairs)-1].value
 }
 
-// Max returns the largest value, 0 where there is no sample.
+// Max returns the largest value, 0 without samples.
 func (d *Distribution) Max() int64 { return d.Percentile(100) }
 
 // Milliseconds summarises a distribution of picoseconds.
@@ -198,11 +197,11 @@ func (d *Distribution) Milliseconds() Latency {
 	}
 }
 
-// histogram counts samples in buckets whose width is at most 2^-10 of their values,
-// as HdrHistogram does (Tene, hdrhistogram.org): a value is known by its highest bit
-// and the ten below it, and exactly below 2048.
+// histogram counts samples in buckets whose width is at most 2^-10 of their values, as HdrHistogram
+// does (Tene, hdrhistogram.org): it keeps the highest bit of a value and the ten below, so values
+// below 2048 are exact.
 type histogram struct {
-	counts      [2][]int64 // of values from 0 on, and of -1-v for negative ones v
+	counts      [2][]int64 // of values from 0 on, and of -1-v for negative v
 	least, most int64
 	sum         units.Total
 }
@@ -214,14 +213,14 @@ func bucketOf(v uint64) int {
 	return shift<<bucketBits + int(v>>shift)
 }
 
-// bucketMiddle returns the value that stands for those of a bucket, half its width
-// away from any at most.
+// bucketMiddle returns the value that represents a bucket, at most half its width from any of its
+// values.
 func bucketMiddle(bucket int) uint64 {
 	shift := max(bucket>>bucketBits-1, 0)
 	return uint64(bucket-shift<<bucketBits)<<shift + (1<<shift-1)/2
 }
 
-// magnitude returns the side of a histogram that v is on, and its place there.
+// magnitude returns the side of a histogram for v, and its offset there.
 func magnitude(v int64) (side int, m uint64) {
 	if v < 0 {
 		return 1, uint64(-1 - v)
@@ -245,7 +244,7 @@ func (h *histogram) at(side, bucket int, count int64) {
 	c[bucket] += count
 }
 
-// addAll counts all that another histogram has: buckets are the same in all.
+// addAll adds the counts of another histogram; all have the same buckets.
 func (h *histogram) addAll(other *histogram) {
 	for side := range other.counts {
 		for bucket, n := range other.counts[side] {

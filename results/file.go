@@ -18,9 +18,9 @@ type File struct {
 	Write func(io.Writer) error
 }
 
-// WriteFileAtomic writes the file at path so that it holds either all that write gives or, after an
-// error or a crash, what it held before: it writes a temporary file in the same folder, syncs it,
-// renames it and syncs the folder. A device or a pipe is written to directly.
+// WriteFileAtomic replaces the file at path with what write writes. After an error or a crash the
+// file is as before: it writes a temporary file in the same folder, syncs it, renames it and syncs
+// the folder. It writes to a device or a pipe directly.
 func WriteFileAtomic(path string, write func(io.Writer) error) error {
 	if info, err := os.Stat(path); err == nil {
 		switch {
@@ -29,7 +29,7 @@ func WriteFileAtomic(path string, write func(io.Writer) error) error {
 		case !info.Mode().IsRegular():
 			return writeDirect(path, write)
 		}
-		// Replace what a link points to, not the link.
+		// Replace the target of a link, not the link.
 		if path, err = filepath.EvalSymlinks(path); err != nil {
 			return err
 		}
@@ -37,9 +37,9 @@ func WriteFileAtomic(path string, write func(io.Writer) error) error {
 	return WriteFiles(filepath.Dir(path), []File{{filepath.Base(path), write}})
 }
 
-// WriteFiles writes files into dir, and makes dir where it is missing. It writes all
-// files before it renames the first, so that an error in writing leaves dir as it was.
-// When it returns nil, the files survive a crash.
+// WriteFiles writes files into dir, and makes dir if it is missing. It writes all files before it
+// renames the first, so that a write error leaves dir as it was. When it returns nil, the files
+// survive a crash.
 func WriteFiles(dir string, files []File) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err
@@ -47,16 +47,16 @@ func WriteFiles(dir string, files []File) error {
 	return writeFiles(osFolder(dir), files)
 }
 
-// folder is what writeFiles needs of a folder.
+// folder is the operations of a folder that WriteFiles needs.
 type folder interface {
-	// create makes a new file, of a name that it chooses, in which another is written.
+	// create makes a new file under a temporary name, to be renamed to name.
 	create(name string) (folderFile, error)
 	rename(from, to string) error
 	remove(name string) error
 	sync() error // makes names durable
 }
 
-// folderFile is what writeFiles needs of a file.
+// folderFile is the operations of a file that WriteFiles needs.
 type folderFile interface {
 	io.WriteCloser
 	Name() string // as rename and remove take it
@@ -109,8 +109,8 @@ const (
 	temporaryEnds   = ".tmp"
 )
 
-// IsTemporary says whether name is that of a temporary file, which l3sim removes or renames
-// before it ends.
+// IsTemporary says whether name is a temporary file's, which l3sim removes or renames before it
+// ends.
 func IsTemporary(name string) bool {
 	return strings.HasPrefix(name, temporaryBegins) && strings.HasSuffix(name, temporaryEnds)
 }
@@ -138,7 +138,7 @@ func writeDirect(path string, write func(io.Writer) error) error {
 	if err != nil {
 		return err
 	}
-	return fill(f, write, func() error { return nil }) // what a device has taken is with it
+	return fill(f, write, func() error { return nil }) // a device needs no sync
 }
 
 // SyncFolder makes the names of the files in dir durable.

@@ -5,21 +5,21 @@ import (
 	"strings"
 )
 
-// Known says how well the kernels are known in which the GPUs spend their time: shares that add up to 1.
+// Known says how well the kernels are known that fill the GPUs' time: shares that add up to 1.
 type Known struct {
 	Fit       string  `json:"fit"`            // of the GPU's kernels
 	Measured  float64 `json:"measured"`       // share of time on this GPU, with the framework of the fit
 	Borrowed  float64 `json:"borrowed"`       // from another framework, or another GPU
 	DataSheet float64 `json:"data_sheet"`     // from another GPU, in proportion to the data sheets
-	Never     float64 `json:"never_measured"` // parameters of other kernels, or of nothing
-	// Beyond is the share of kernels beyond the range of what was measured, of any of these.
+	Never     float64 `json:"never_measured"` // with parameters of other kernels, or of nothing
+	// Beyond is the share in kernels beyond the measured range, of any of these.
 	Beyond float64 `json:"beyond_range"`
-	// Error is the mean error, in percent, of the measured kernels on shapes that the fit has not seen, over the time of those that
-	// tell it; 0 where none does.
+	// Error is the mean error, in percent, of measured kernels on held-out shapes, weighted by the time of kernels that have one; 0
+	// if none has.
 	Error float64 `json:"expected_error_percent"`
 }
 
-// Text is the line of a result.
+// Text returns Known as a line of a result.
 func (k *Known) Text() string {
 	if *k == (Known{}) {
 		return ""

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Limits says which limits of real servers a design exceeds. Tables for people have Sign behind its name, and Legend below.
+// Limits says which limits of real servers a design exceeds. Tables for people show Sign after its name, and Legend below.
 type Limits struct {
-	Boards bool // more DIMMs on a channel than boards of servers have slots at that rate
+	Boards bool // more DIMMs on a channel than server boards have slots at that rate
 	Slot   bool // a DIMM that attends draws more than its slot supplies (energy.dimm_limit)
 }
 
@@ -34,15 +34,15 @@ func (l Limits) And(other Limits) Limits {
 	return Limits{Boards: l.Boards && other.Boards, Slot: l.Slot && other.Slot}
 }
 
-// Without returns the limits less those of another.
+// Without returns the limits that other does not have.
 func (l Limits) Without(other Limits) Limits {
 	return Limits{Boards: l.Boards && !other.Boards, Slot: l.Slot && !other.Slot}
 }
 
-// Sign returns what stands behind the design's name: a space and a sign for each limit, "" for none.
+// Sign returns the suffix of the design's name: a space and a sign for each limit, "" for none.
 func (l Limits) Sign() string { return l.join(" ", "", boardsSign, slotSign) }
 
-// Legend explains the signs, a line each without a line end, "" for none.
+// Legend explains the signs, one per line without a final line end; "" for none.
 func (l Limits) Legend() string { return l.join("", "\n", boardsLegend, slotLegend) }
 
 func (l Limits) join(before, between, boards, slot string) string {

@@ -14,12 +14,12 @@ import (
 // Request is the outcome of one request. Times count from the start of the run.
 type Request struct {
 	Request    traces.Request
-	Start      units.Duration // of the iteration that has the first tokens of its prompt
+	Start      units.Duration // of the iteration that prefills the first tokens of its prompt
 	FirstToken units.Duration
-	Finish     units.Duration // when the last token came out, or when it was turned away
+	Finish     units.Duration // when its last token was emitted, or it was turned away
 	Outcome    Outcome
-	Attained   bool // it met the targets of latency, where there are any
-	Slow       bool // it missed that of the times between its tokens
+	Attained   bool // it met the latency targets, if there are any
+	Slow       bool // it missed the target of times between tokens
 }
 
 // Outcome is what became of a request.
@@ -29,21 +29,21 @@ type Outcome uint8
 const (
 	Served   Outcome = iota
 	TooLarge         // it fits no empty memory
-	Refused          // too many waited when it came
+	Refused          // too many waited when it arrived
 	Expired          // it waited too long for its prompt to begin
-	TooLong          // it goes beyond the model's context
+	TooLong          // it exceeds the model's context
 )
 
-// String returns the outcome as requests.csv has it.
+// String returns the outcome as in requests.csv.
 func (o Outcome) String() string {
 	return [...]string{"served", "too-large", "refused", "expired", "too-long"}[o]
 }
 
-// Rejected says that a request was never served: no token came out.
+// Rejected says that a request was never served: it has no token.
 func (r *Request) Rejected() bool { return r.Outcome != Served }
 
-// MeanTBT returns the mean time between tokens, rounded to a picosecond: the gaps fill the time
-// from the first token to the last. It returns false where there are fewer than two tokens.
+// MeanTBT returns the mean time between tokens, rounded to a picosecond: the time from first token
+// to last over the number of gaps. It returns false with fewer than two tokens.
 func (r *Request) MeanTBT() (units.Duration, bool) {
 	if r.Rejected() || r.Request.Output < 2 {
 		return 0, false
@@ -55,9 +55,9 @@ func (r *Request) MeanTBT() (units.Duration, bool) {
 // requestColumns is the header of requests.csv.
 const requestColumns = "id,input_tokens,output_tokens,arrival_s,start_s,first_token_s,finish_s,ttft_ms,tpot_ms,e2e_ms,outcome,attained"
 
-// WriteRequests writes a CSV file with a row for each request: its lengths; its times, exact to the picosecond, and
-// latencies, of which the time between tokens is rounded to a picosecond; its outcome, and whether it met the
-// targets of latency. A cell is empty where a request has no such number: times of a rejected one, gaps of a single token.
+// WriteRequests writes a CSV file with a row for each request: its lengths, times and latencies, its outcome, and whether
+// it met the latency targets. Times are exact to the picosecond; the mean time between tokens is rounded to it. A cell is
+// empty if a request has no such number: times of a rejected one, gaps of a single token.
 func WriteRequests(w io.Writer, requests []Request) error {
 	b := bufio.NewWriter(w)
 	fmt.Fprintln(b, requestColumns)
@@ -75,22 +75,22 @@ func WriteRequests(w io.Writer, requests []Request) error {
 	return b.Flush()
 }
 
-// decimal writes d, in units of 10^digits picoseconds, exactly.
+// decimal returns d exactly, in units of 10^digits picoseconds.
 func decimal(d units.Duration, digits int) string { return string(d.AppendDecimal(nil, 12-digits)) }
 
 // IterationRecord is one iteration of a replica.
 type IterationRecord struct {
 	Replica           int
 	Start, End        units.Duration
-	Decoding          int // requests that decode: each emits a token, and with it the drafts that are accepted
+	Decoding          int // decoding requests: each emits a token, and its accepted drafts
 	PromptTokens      int // prefilled
-	FirstTokens       int // prompts that end: each emits a token
-	Waiting, InSystem int // requests as it begins, those of the iteration in InSystem alone
+	FirstTokens       int // prompts that end, each with a token
+	Waiting, InSystem int // requests at its start; InSystem includes those of the iteration
 	KV                units.Bytes
-	GPU, PIM          units.Duration // for which they work; PIM summed over ranksets
+	GPU, PIM          units.Duration // busy times; PIM summed over ranksets
 	PCIeDown, PCIeUp  units.Duration
 	Channel           units.Duration
-	PrefixTokens      int         // of prompts that begin, found in the cache of prefixes
+	PrefixTokens      int         // prompt tokens found in the prefix cache, of prompts that begin
 	Cached            units.Bytes // blocks of that cache, in use or not
 	Joules            float64     // of the replica with its share of the node, cooling included
 }

@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// WriteRuns writes a line for each run, with as many columns as fit 80 characters, and below them what signs and numbers behind
-// the names mean.
+// WriteRuns writes a line for each run, with as many columns as fit 80 characters, and below them explains the signs and
+// numbers after the names.
 func WriteRuns(w io.Writer, names []string, runs []*Summary) error {
 	lines := make([]strings.Builder, len(runs)+1)
 	width, beyond := 0, Limits{}
@@ -63,11 +63,11 @@ func WriteRuns(w io.Writer, names []string, runs []*Summary) error {
 type runNotes struct {
 	runs  int
 	texts []string
-	of    [][]int // runs with each
-	queue bool    // all requests of every run come at once
+	of    [][]int // runs with each note
+	queue bool    // all requests of every run arrive at once
 }
 
-// numberNotes numbers the notes of runs in their order. What the signs of limits say is none.
+// numberNotes numbers the notes of runs in their order, without those that signs of limits replace.
 func numberNotes(runs []*Summary) *runNotes {
 	n := &runNotes{runs: len(runs), queue: len(runs) > 0}
 	for i, s := range runs {
@@ -87,7 +87,7 @@ func numberNotes(runs []*Summary) *runNotes {
 	return n
 }
 
-// behind returns what stands behind a run's name: the numbers of notes that not all runs have.
+// behind returns the suffix of a run's name: the numbers of notes that not all runs have.
 func (n *runNotes) behind(run int) string {
 	var numbers []string
 	for i, of := range n.of {
@@ -116,7 +116,7 @@ func (n *runNotes) lines() (all []string) {
 	return all
 }
 
-// columns are what a line of a run says, the most asked first. One in which every cell is empty is left out.
+// columns are the columns of a run's line, most asked for first. A column of empty cells is left out.
 var columns = []struct {
 	name string
 	cell func(s *Summary) string

@@ -7,15 +7,15 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// SLO is the targets of latency that Goodput is of, in milliseconds.
+// SLO is the latency targets of Goodput, in milliseconds.
 type SLO struct {
 	TTFT Target `json:"ttft"`
-	TBT  Target `json:"tbt"` // of the percentile TBTPercentile of a request's own gaps
+	TBT  Target `json:"tbt"` // bounds the percentile TBTPercentile of a request's own gaps
 	TPOT Target `json:"tpot"`
 	E2E  Target `json:"e2e"`
-	// TBTPercentile is the percentile of a request's own gaps that TBT is of.
+	// TBTPercentile is the percentile of a request's own gaps that TBT bounds.
 	TBTPercentile int `json:"tbt_percentile"`
-	// P50 to P99 are targets of a run: percentiles over all requests, of TBT over all tokens. Left out where there are none.
+	// P50 to P99 are targets of a run: percentiles over all requests, for TBT over all tokens. Empty ones are left out.
 	P50 Tail `json:"p50,omitzero"`
 	P90 Tail `json:"p90,omitzero"`
 	P95 Tail `json:"p95,omitzero"`
@@ -37,14 +37,14 @@ func NewSLO(s *scheduler.SLO) SLO {
 	return SLO{ms(s.TTFT), ms(s.TBT), ms(s.TPOT), ms(s.E2E), s.TBTPercentile, tail(s.P50), tail(s.P90), tail(s.P95), tail(s.P99)}
 }
 
-// target is a target as people read it, and a latency that it is of.
+// target is a target as people read it, and the latency that it bounds.
 type target struct {
 	name    string
 	limit   Target
 	reached float64
 }
 
-// tails returns the targets of percentiles over a run, with what it has there.
+// tails returns the targets of percentiles over a run, with the run's values.
 func (s *SLO) tails(ttft, tbt, tpot, e2e *Latency) (all []target) {
 	for _, p := range []struct {
 		name string
@@ -66,7 +66,7 @@ func (s *SLO) tails(ttft, tbt, tpot, e2e *Latency) (all []target) {
 	return all
 }
 
-// Missed says which targets of percentiles over a run its latencies miss.
+// Missed returns the targets of percentiles that the run's latencies miss.
 func (s *SLO) Missed(ttft, tbt, tpot, e2e *Latency) (missed []string) {
 	for _, t := range s.tails(ttft, tbt, tpot, e2e) {
 		if t.reached > float64(t.limit) {
@@ -76,7 +76,7 @@ func (s *SLO) Missed(ttft, tbt, tpot, e2e *Latency) (missed []string) {
 	return missed
 }
 
-// Each returns the targets of each request as people read them: "TTFT 2000 ms".
+// Each returns the targets of each request in text: "TTFT 2000 ms".
 func (s *SLO) Each() (all []string) {
 	tbt := "TBT"
 	if s.TBTPercentile != 99 {
@@ -90,7 +90,7 @@ func (s *SLO) Each() (all []string) {
 	return all
 }
 
-// Tails returns the targets of a run as people read them: "TTFT p90 2000 ms".
+// Tails returns the targets of a run in text: "TTFT p90 2000 ms".
 func (s *SLO) Tails() (all []string) {
 	for _, t := range s.tails(&Latency{}, &Latency{}, &Latency{}, &Latency{}) {
 		all = append(all, fmt.Sprintf("%s %g ms", t.name, t.limit))
@@ -98,5 +98,5 @@ func (s *SLO) Tails() (all []string) {
 	return all
 }
 
-// Any says that there is a target.
+// Any says whether there is a target.
 func (s *SLO) Any() bool { return len(s.Each())+len(s.Tails()) > 0 }

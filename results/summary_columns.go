@@ -11,11 +11,11 @@ import (
 	"github.com/l3sim/l3sim/input/schema"
 )
 
-// Metric is one number of a Summary as a column of a table.
+// Metric is a number of a Summary as a column of a table.
 type Metric struct {
-	Name    string // of the column: the keys of the number, the unit last, as in kv_peak_bytes
+	Name    string // of the column: the keys of the number, unit last, as in kv_peak_bytes
 	Type    reflect.Type
-	Meaning string // what the comments of its fields say
+	Meaning string // from the comments of its fields
 	key     schema.Key
 }
 
@@ -24,13 +24,13 @@ type Metric struct {
 //go:embed meanings.tsv
 var meanings string
 
-// notMetrics are the fields of a Summary that are no result of the simulation:
-// what was simulated, and how long that took on the machine at hand; or have a column already.
+// notMetrics are the fields of a Summary that are no results (what was simulated, and the wall
+// time) or duplicate another column.
 var notMetrics = map[string]bool{"seed": true, "wall_s": true,
 	"site_energy.components.gpu_j": true} // gpu_energy_total_j is the same number
 
-// Metrics returns the columns that a run's summary fills, in the order of its fields. What depends on the machine
-// that ran it (wall_s) is no metric.
+// Metrics returns the columns that a run's summary fills, in the order of its fields. Numbers that depend on the
+// machine (wall_s) are no metrics.
 var Metrics = sync.OnceValue(func() []Metric {
 	var all []Metric
 	for _, k := range schema.Walk(reflect.TypeFor[Summary](), "json") {
@@ -58,7 +58,7 @@ func metricName(path []string) string {
 	case path[0] == "site_energy" && path[1] == "components":
 		path = []string{"site_energy", path[2]}
 	case path[0] == "site_energy" && !strings.HasSuffix(path[1], "_j") && path[1] != "assumed_share":
-		path = path[1:] // what is of the whole node anyway
+		path = path[1:] // drop "site": the sums are of the whole node
 	case path[0] == "cost":
 		path = path[1:]
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// WriteText writes what a person asks first, in ten lines at most, and the notes; WriteFull writes the rest, too.
+// WriteText writes the main results, in at most ten lines, and the notes; WriteFull adds the rest.
 func (s *Summary) WriteText(w io.Writer) error { return s.write(w, false) }
 
 // WriteFull writes all of the summary for a person to read.
@@ -50,7 +50,7 @@ func (s *Summary) write(w io.Writer, full bool) error {
 
 const lineWidth = 80 // letters, for sentences
 
-// wrapped breaks a text that stands behind so many letters into lines that begin there.
+// wrapped breaks a text into lines; all begin after a number of letters.
 func wrapped(text string, behind int) string {
 	var b strings.Builder
 	at := behind
@@ -70,15 +70,15 @@ func wrapped(text string, behind int) string {
 	return b.String()
 }
 
-// Where a fact stands.
+// Where a fact appears.
 const (
 	inFull = iota
 	inBoth
 	inBrief
-	spare // in both, but for the brief text with goodput, which has ten lines without it
+	spare // in both, except in the brief text with goodput, which has ten lines without it
 )
 
-// facts are the lines of a summary, below its title. A text that is empty has no line.
+// facts are the lines of a summary below its title. An empty text has no line.
 var facts = []struct {
 	shown int
 	name  string
@@ -217,7 +217,7 @@ var facts = []struct {
 	}},
 }
 
-// where returns a text where there is one to write.
+// where returns the text if there is one, else "".
 func where(there bool, text func() string) string {
 	if there {
 		return text()
@@ -225,12 +225,12 @@ func where(there bool, text func() string) string {
 	return ""
 }
 
-// online says that requests come over time.
+// online says that requests arrive over time.
 func (s *Summary) online() bool { return s.Arrivals.Kind != traces.ArrivalsAtOnce }
 
 const queueText = "TTFT is the place in the queue: all requests come at once"
 
-// queued says what a time to the first token is where all requests come at once.
+// queued qualifies the time to first token of runs whose requests arrive all at once.
 func (s *Summary) queued() string {
 	return where(!s.online() && s.Trace.Requests > 1, func() string { return " (place in the queue)" })
 }
@@ -239,7 +239,7 @@ func (l *Latency) text() string {
 	return fmt.Sprintf("mean %s, p50 %s, p99 %s, max %s", TimeText(l.Mean), TimeText(l.P50), TimeText(l.P99), TimeText(l.Max))
 }
 
-// row writes the numbers of a latency below mean, p50, p90, p99 and max.
+// row returns the numbers of a latency, aligned with mean, p50, p90, p99 and max.
 func (l *Latency) row() (text string) {
 	for _, v := range []float64{l.Mean, l.P50, l.P90, l.P99, l.Max} {
 		text += fmt.Sprintf("%12s", TimeText(v))
@@ -247,25 +247,25 @@ func (l *Latency) row() (text string) {
 	return text
 }
 
-// text says what the GPUs wait for; links are both directions together.
+// text returns the GPUs' waits; a link counts in both directions together.
 func (g *GPUWaits) text() string {
 	return reasons("GPUs", []reason{
 		{"PIM", g.PIM}, {"imbalance", g.Imbalance}, {"links", g.LinkDown + g.LinkUp}, {"channels", g.Channel}, {"host", g.Host}, {"no requests", g.NoRequests}})
 }
 
-// text says what ranks of PIM wait for.
+// text returns the waits of PIM ranks.
 func (p *PIMWaits) text() string {
 	return reasons("PIM", []reason{
 		{"GPUs", p.GPU}, {"other ranksets", p.Others}, {"links", p.LinkDown + p.LinkUp}, {"channels", p.Channel}, {"host", p.Host}, {"no requests", p.NoRequests}})
 }
 
-// reason is what is waited for, and for which share of the time.
+// reason is a cause of waits and its share of the time.
 type reason struct {
 	name  string
 	share float64
 }
 
-// reasons writes shares, the largest first, in whole percents: four at most, none below half a percent.
+// reasons returns shares in whole percent, largest first: at most four, none below half a percent.
 func reasons(who string, parts []reason) string {
 	slices.SortStableFunc(parts, func(a, b reason) int { return cmp.Compare(b.share, a.share) })
 	all, text := 0.0, []string(nil)
@@ -281,7 +281,7 @@ func reasons(who string, parts []reason) string {
 	return fmt.Sprintf("%s %.0f%%: %s", who, 100*all, strings.Join(text, ", "))
 }
 
-// TimeText writes a time, in milliseconds, in the unit that people read it in, with three digits: 103 ms, 12.3 s, 44 min.
+// TimeText returns a time given in milliseconds, in a unit for people and with three digits: 103 ms, 12.3 s, 44 min.
 func TimeText(ms float64) string {
 	for _, u := range []struct {
 		name      string
@@ -302,7 +302,7 @@ func TimeText(ms float64) string {
 	return strconv.FormatFloat(ms, 'g', 3, 64) + " ms"
 }
 
-// Warnings are sentences on what makes a number doubtful.
+// Warnings returns the assumptions that make a number doubtful.
 func (s *Summary) Warnings() []string {
 	s = cmp.Or(s, &Summary{})
 	var all []string
@@ -321,7 +321,7 @@ func (s *Summary) Warnings() []string {
 	return append(all, s.Doubts...)
 }
 
-// draw says that a DIMM draws more than its slot supplies, "" where none does.
+// draw says that a DIMM draws more than its slot supplies, "" if not.
 func (s *Summary) draw() string {
 	e := &s.EnergyReport
 	return where(e.DIMM > e.DIMMLimit, func() string {
@@ -342,7 +342,7 @@ func binary(n units.Bytes) string {
 	return strconv.FormatInt(int64(n), 10) + " B"
 }
 
-// BinaryPrefix returns a number of bytes in the largest unit of which it has one.
+// BinaryPrefix returns a number of bytes in the largest unit in which it is at least one.
 func BinaryPrefix(bytes float64) (v float64, unit string) {
 	for _, u := range []struct {
 		name string

@@ -8,19 +8,19 @@ import "github.com/l3sim/l3sim/units"
 type Decoding struct {
 	Request int32 // index into the replica's requests
 	Offset  int32 // rankset offset
-	// Base + step is the number of tokens that decode step number step attends over,
-	// including the token of that step.
+	// Base + n is the number of tokens that decode step n attends over, the step's own token included.
 	Base int64
 	// Last is the step that emits the request's last token.
 	Last int64
 	// Prompt is the number of tokens that were prefilled. After a preemption the tokens that
 	// had been emitted are among them.
 	Prompt int32
-	// Accepted is the drafts that the step accepts: of requests of a batch alone, once it is formed.
+	// Accepted is the number of drafts that the step accepts. It is set once a batch is formed, in
+	// that batch's requests alone.
 	Accepted int32
 }
 
-// Context returns the tokens that the step of the given number attends over.
+// Context returns the number of tokens that a decode step attends over.
 func (d *Decoding) Context(step int64) int { return int(d.Base + step) }
 
 // Chunk is a part of a prompt that an iteration prefills.
@@ -39,26 +39,26 @@ type Chunk struct {
 type SubBatch struct {
 	Decode  []Decoding
 	Prefill []Chunk
-	// Shared is what a cache of prefixes has for several of Decode, first what spares most: see Scheduler.GroupPrefixes.
+	// Shared is the prefixes that several requests of Decode share, largest saving first: see Scheduler.GroupPrefixes.
 	Shared []Shared
 	// Host is the decoding requests whose attention the host's CPUs compute. Those of
 	// Decode are on the GPUs. Only Offload fills Host.
 	Host []Decoding
-	// Near is the decoding requests whose keys and values are in the GPUs' spare memory, where the GPUs attend.
-	// Those of Decode are on ranks then.
+	// Near is the decoding requests whose keys and values are in the GPUs' spare memory, where the GPUs compute
+	// their attention. The requests of Decode are then on ranks.
 	Near []Decoding
-	// Verified is how many tokens a step of each decoding request verifies; 0 as 1.
+	// Verified is the number of tokens that a step of each decoding request verifies; 0 means 1.
 	Verified int
 }
 
-// Shared is blocks of a cache of prefixes that the same requests of a sub-batch use, several of them that decode: a stretch of the
-// tree of blocks. They use all in front of it, too, which may be stretches that more of them share.
+// Shared is a run of cached blocks that the same decoding requests of a sub-batch use. They also use all blocks in front of it,
+// which more requests may share.
 type Shared struct {
 	Tokens   int
 	Requests []int32 // places in SubBatch.Decode, rising
 }
 
-// Spared returns how many tokens fewer are read where the stretch is read once.
+// Spared returns how many token reads are saved if the run is read once.
 func (s *Shared) Spared() int { return (len(s.Requests) - 1) * s.Tokens }
 
 // PrefillTokens returns the prompt tokens of the sub-batch.
@@ -93,10 +93,11 @@ func (s *SubBatch) Contexts(step int64) int64 {
 // Tokens returns the number of rows of the sub-batch's fully-connected operations.
 func (s *SubBatch) Tokens() int { return s.DecodeTokens() + s.PrefillTokens() }
 
-// DecodeTokens returns the rows of those that decoding requests have: one for each token that a step verifies.
+// DecodeTokens returns the rows of decoding requests: one for each token that a step verifies.
 func (s *SubBatch) DecodeTokens() int { return s.decoding() * max(s.Verified, 1) }
 
-// Sampled returns the rows of the LM head: all that decoding requests verify, and the last of each prompt that ends.
+// Sampled returns the rows of the LM head: each token that a decoding request verifies, and the last token of each
+// prompt that ends.
 func (s *SubBatch) Sampled() int { return s.Emitting() - s.decoding() + s.DecodeTokens() }
 
 // decoding returns the number of requests that decode.
@@ -121,28 +122,28 @@ type Batch struct {
 	// number of the iteration before.
 	Step int64
 	Sub  []SubBatch
-	// Pauses is the decoding requests that stop to take part in iterations, or take
-	// part again, from this iteration on. They are in the order of these events.
+	// Pauses lists the decoding requests that pause or resume with this iteration, in the order of
+	// these events.
 	Pauses []Pause
-	// Grouped changes where SubBatch.Shared does.
+	// Grouped counts the changes of SubBatch.Shared.
 	Grouped int64
-	// Moves is the keys and values that swap between GPUs and host in the iteration.
+	// Moves is the keys and values that the iteration swaps between GPUs and host.
 	Moves Moves
-	// Drafted is the drafts that are accepted: the tokens that decoding requests emit beside one each.
+	// Drafted is the number of accepted drafts: tokens emitted beyond one for each decoding request.
 	Drafted int
 }
 
-// Pause is a decoding request that sits out from an iteration on, or with Ends, runs again.
+// Pause is a decoding request that pauses from an iteration on or, with Ends, resumes.
 type Pause struct {
 	Request int32
 	Ends    bool
 }
 
-// Moves is the keys and values that swap out to the host (Down) and that swap in to
-// the GPUs (Up). The iteration's own prompts that go to the host are not among them.
+// Moves is the keys and values that swap out to the host (Down) and in to the GPUs (Up). It
+// excludes the iteration's own prompts that go to the host.
 type Moves struct {
 	Down, Up Move
-	Earlier  int // tokens of Down that left when the iteration before ended, and may have gone since
+	Earlier  int // tokens of Down that left at the end of the iteration before; their transfer may be over
 }
 
 // Move is the transfer of keys and values in one direction.

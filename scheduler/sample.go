@@ -2,8 +2,8 @@ package scheduler
 
 import "github.com/l3sim/l3sim/units"
 
-// Sample is an executed sub-batch in a profile. It has the features of equations 5 and 6
-// of the L3 paper, and the measured times, each over all layers.
+// Sample is an executed sub-batch in a profile: the features of equations 5 and 6 of the L3 paper,
+// and the measured times, each over all layers.
 type Sample struct {
 	Chunks        []ChunkSample
 	PrefillTokens int            // Σ c_p
@@ -21,9 +21,9 @@ type ChunkSample struct {
 	Time     units.Duration
 }
 
-// Set sets the features to those of sub-batch s and all times to 0.
-// OtherPrefill is the number of the other sub-batch's prompt tokens. Set allocates only
-// where the sample holds more chunks than ever before.
+// Set sets the features to those of sub-batch s and all times to 0. otherPrefill is the number of
+// the other sub-batch's prompt tokens. Set allocates only if the sample holds more chunks than ever
+// before.
 func (m *Sample) Set(s *SubBatch, iteration int64, otherPrefill int) {
 	chunks := m.Chunks[:0]
 	for i := range s.Prefill {

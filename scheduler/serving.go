@@ -8,13 +8,13 @@ import (
 // Routers: the replica that a request goes to.
 const (
 	RouteRoundRobin = "round-robin"
-	// RouteLeastKV takes the replica with the fewest tokens of requests, those that wait
-	// included, at their lengths so far.
+	// RouteLeastKV takes the replica whose requests, waiting ones included, have the fewest tokens so
+	// far.
 	RouteLeastKV = "least-kv"
-	// RouteLeastOutstanding takes the one with the fewest tokens left to prefill and to emit.
+	// RouteLeastOutstanding takes the replica with the fewest tokens left to prefill and to emit.
 	RouteLeastOutstanding = "least-outstanding"
-	// RoutePrefixAffinity takes the same, but that tokens of this request's prompt that a replica has in its cache do not
-	// count there.
+	// RoutePrefixAffinity is RouteLeastOutstanding without the prompt tokens of this request that the replica has in its
+	// cache.
 	RoutePrefixAffinity = "prefix-affinity"
 )
 
@@ -31,36 +31,40 @@ type ServingSpec struct {
 	// Router says which replica a request goes to: "round-robin", "least-kv" (tokens in memory and in the queue),
 	// "least-outstanding" (tokens left to prefill and to emit) or "prefix-affinity" (the same, less those of its prompt in the cache).
 	Router string `toml:"router"`
-	// BeyondContext says what happens to a request of more tokens, prompt and answer, than model.context: "refuse" rejects it;
-	// "clip" ends its answer there, and its prompt one token before; "warn" serves it, with a warning; "ignore" serves it.
+	// BeyondContext says what happens to a request whose prompt and answer exceed model.context: "refuse" rejects it; "clip"
+	// cuts its answer at the context, and its prompt one token before; "warn" serves it with a warning; "ignore" serves it.
 	BeyondContext string `toml:"beyond_context"`
 	// MaxWaiting bounds the requests that wait for their prompt on a replica; more are refused. 0: no limit.
 	MaxWaiting int `toml:"max_waiting"`
 	// Deadline is how long a request may wait for its prompt to begin; then it is dropped. 0s: no limit.
 	Deadline units.Duration `toml:"deadline"`
-	// Prefill says where prompts run: "here", or "elsewhere", on servers whose times are not simulated: keys and values come over a link with the
-	// first token, and the time to that is what memory and the link take.
+	// Prefill says where prompts run: "here", or "elsewhere", on servers whose times are not simulated. From there keys and values arrive over a
+	// link with the first token; the time to first token is the wait for memory and the link.
 	Prefill string `toml:"prefill"`
-	// PrefillBandwidth is that of the link of a replica, which carries the stored bytes of prompts once each.
+	// PrefillBandwidth is the bandwidth of a replica's link, which carries the stored bytes of each prompt
+	// once.
 	PrefillBandwidth units.Bandwidth `toml:"prefill_bandwidth"`
-	// PrefillLatency is what a transfer takes beside its bytes, and other transfers meanwhile do not wait for.
+	// PrefillLatency is the time of a transfer beyond its bytes; it does not delay other transfers.
 	PrefillLatency units.Duration `toml:"prefill_latency"`
-	// PrefillStreak bounds the iterations in a row that only prefill while requests decode, of a policy that prefills first;
-	// 0: no limit.
+	// PrefillStreak bounds the consecutive iterations that only prefill while requests decode, for a policy that prefills
+	// first; 0: no limit.
 	PrefillStreak int `toml:"prefill_streak"`
-	// APIRequest is what the process before the engine takes for a request that comes (HTTP, tokeniser), one after another.
+	// APIRequest is the time that the process before the engine (HTTP, tokeniser) takes for each request that comes, one
+	// after another.
 	APIRequest units.Duration `toml:"api_request"`
-	// APIToken is what the same process takes for a token that goes to its user (detokeniser, stream).
+	// APIToken is the time that the same process takes for each token that goes to its user
+	// (detokeniser, stream).
 	APIToken units.Duration `toml:"api_token"`
 	// VerifiedTokens is how many tokens each decode step of a request verifies: the known one and the drafts after it (speculative
 	// decoding); 1: no drafts.
 	VerifiedTokens int `toml:"verified_tokens"`
-	// Acceptance is the chance that a draft is accepted where all before it in the step were; 0: not given, as without drafts.
+	// Acceptance is the chance that a draft is accepted if all drafts before it in the step were; 0: not given, as without
+	// drafts.
 	Acceptance float64 `toml:"acceptance"`
-	// VerifiedOverlap is the share of the pages, or of the tokens of an indexer, that a token of a step selects and that another one selects for sure:
-	// 1 where all select alike, 0 where they have no more in common than by chance.
+	// VerifiedOverlap is the share of selected pages (or an indexer's tokens) that two tokens of a step are sure to share: 1 if all select alike, 0 if
+	// they overlap only by chance.
 	VerifiedOverlap float64 `toml:"verified_overlap"`
-	// DraftTime is what the draft model takes for the drafts of an iteration that decodes, in which nothing else runs.
+	// DraftTime is the time of the draft model in each iteration that decodes; nothing else runs meanwhile.
 	DraftTime units.Duration `toml:"draft_time"`
 }
 

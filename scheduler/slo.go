@@ -9,8 +9,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// SLO is the section [slo]: targets of latency. A request attains them if none of its own latencies is above its target. Percentiles
-// over all requests or tokens are targets of a whole run.
+// SLO is the section [slo]: targets of latency. A request attains them if none of its latencies exceeds its target. Percentiles over
+// all requests or tokens are targets of a whole run.
 type SLO struct {
 	TTFT units.Duration `toml:"ttft"` // target of the time to the first token; 0s: none
 	TBT  units.Duration `toml:"tbt"`  // target of the percentile tbt_percentile of a request's times between tokens; 0s: none
@@ -34,22 +34,23 @@ type Tail struct {
 	E2E  units.Duration `toml:"e2e"`  // target of this percentile of the time from arrival to last token, over all requests; 0s: none
 }
 
-// Given says that there is a target.
+// Given says whether there is a target.
 func (s *SLO) Given() bool {
 	none := SLO{TBTPercentile: s.TBTPercentile, Attainment: s.Attainment}
 	return *s != none
 }
 
-// Attains says whether a request attains its targets: the last of its tokens comes at finish, and slow of the times between them are
-// above TBT.
+// Attains says whether a request attains its targets. Its last token comes at finish, and slow of the gaps between its tokens exceed
+// TBT.
 func (s *SLO) Attains(arrival, first, finish units.Duration, tokens int, slow int64) bool {
 	within := func(d, target units.Duration) bool { return target == 0 || d <= target }
 	gaps := units.Duration(tokens - 1)
-	mean := (finish - first + gaps - 1) / max(gaps, 1) // rounded up: within a target where the exact mean is
+	mean := (finish - first + gaps - 1) / max(gaps, 1) // rounded up: within a target if the exact mean is
 	return within(first-arrival, s.TTFT) && within(finish-arrival, s.E2E) && within(mean, s.TPOT) && !s.Slow(tokens, slow)
 }
 
-// Slow says whether a request misses its target of TBT: more of the times between its tokens are above it than may be.
+// Slow says whether a request misses its TBT target: more gaps between its tokens exceed it than the percentile
+// allows.
 func (s *SLO) Slow(tokens int, slow int64) bool {
 	return slow > int64(tokens-1)*int64(100-s.TBTPercentile)/100
 }
@@ -65,7 +66,7 @@ func (s *SLO) Check(c *input.Check) {
 	}
 }
 
-// Percentiles are those that targets may be of, in the order of SLO's fields.
+// Percentiles are those that targets may bound, in the order of SLO's fields.
 var Percentiles = []int{50, 90, 95, 99}
 
 // Check has the rules of a table of targets.
@@ -90,7 +91,7 @@ tbt_percentile = 99 # our choice: of a request's own times between tokens, which
 attainment = 0.99   # our choice: the share of requests that must meet the targets; the rate of 'l3sim capacity'
 ` + noTails()
 
-// noTails returns the sections of targets of percentiles, without any.
+// noTails returns the sections of percentile targets, with no target set.
 func noTails() (sections string) {
 	for _, p := range []string{"p50", "p90", "p95", "p99"} {
 		sections += strings.ReplaceAll(`

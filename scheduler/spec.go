@@ -8,42 +8,41 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// Policy is how the prompts of an iteration are chosen.
+// Policy says how the prompts of an iteration are chosen.
 type Policy int
 
 const (
 	// PolicySubBatches adds prompts to two sub-batches as the GPU's time allows (L3,
 	// section 5.3).
 	PolicySubBatches Policy = iota
-	// PolicyPrefillFirst prefills waiting requests in separate iterations as soon as
-	// memory has room for one request. It decodes only when memory has no room (the
-	// default of Orca and vLLM: Kwon et al., SOSP 2023).
+	// PolicyPrefillFirst prefills waiting requests in separate iterations as soon as memory has room
+	// for one request. It decodes only if memory has no room (the default of Orca and vLLM: Kwon et
+	// al., SOSP 2023).
 	PolicyPrefillFirst
-	// PolicyChunkedPrefill fills every iteration up with prompt tokens beside the
-	// decoding requests and cuts the last prompt (Sarathi-Serve: Agrawal et al., OSDI
-	// 2024).
+	// PolicyChunkedPrefill runs all decoding requests in every iteration, fills it up with prompt
+	// tokens, and cuts the last prompt (Sarathi-Serve: Agrawal et al., OSDI 2024).
 	PolicyChunkedPrefill
 )
 
 // BatchingSpec is the configuration of continuous batching. MaxNumSeqs applies to all
 // systems. The other fields apply only to the systems that L3 is compared with.
 type BatchingSpec struct {
-	// MaxBatchTokens bounds the tokens of an iteration that prefills. A longer
-	// prompt is cut. Where each GPU attends for requests of its own, a prompt has at most a GPU's share of them.
+	// MaxBatchTokens bounds the tokens of an iteration that prefills. A longer prompt is cut. If each GPU
+	// attends for requests of its own, a prompt gets at most one GPU's share of them.
 	MaxBatchTokens int `toml:"max_num_batched_tokens"`
 	// PageTokens is the number of tokens in one page of KV in GPU memory.
 	PageTokens int `toml:"page_tokens"`
 	// MaxNumSeqs bounds the requests of a replica that decode at once, over all
 	// sub-batches, in every system; 0: no limit.
 	MaxNumSeqs int `toml:"max_num_seqs"`
-	// SamplerBytes is what a server's sampler takes on each GPU for each of max_num_seqs requests and each token of the vocabulary, in
-	// the run in which the server measures what is left for keys and values. 38 is vLLM 0.10, which sorts logits: 2 bytes of them in
-	// BF16, 4 in FP32, 4 and 8 of sorted values and indices, 8 of the indices that PyTorch's sort begins with, and 12 of the buffers of
-	// its radix sort. Later versions do not sort.
+	// SamplerBytes is the memory of a server's sampler on each GPU, for each of max_num_seqs requests and each token of the vocabulary,
+	// in the profiling run that measures the space for keys and values. 38 is vLLM 0.10, which sorts logits: 2 bytes of them in BF16, 4
+	// in FP32, 4 and 8 of sorted values and indices, 8 of the indices that PyTorch's sort begins with, and 12 of the buffers of its
+	// radix sort. Later versions do not sort.
 	SamplerBytes int `toml:"sampler_bytes"`
 }
 
-// BatchingDefaults are the keys of the section [batching] that no preset need have.
+// BatchingDefaults are the defaults of the keys of [batching] that presets may omit.
 const BatchingDefaults = `
 [batching]
 sampler_bytes = 0 # none: samplers of FlashInfer and Triton, which vLLM has now, do not sort; GPU memory left for KV
@@ -63,18 +62,18 @@ type Spec struct {
 	// SubBatches is 2 to interleave two sub-batches between GPU and DIMM-PIM
 	// (section 5.2), 1 to run a single batch.
 	SubBatches int `toml:"sub_batches"`
-	// Chunking cuts the last prefill of a sub-batch so that the GPU takes as long as
-	// the other side; off, a prompt is prefilled whole.
+	// Chunking cuts the last prefill of a sub-batch so that the GPU takes as long as the other side;
+	// off, prompts are prefilled whole.
 	Chunking bool `toml:"chunking"`
 	// ChunkMultiple divides the number of tokens of a chunk (16 in section 5.3, "better
 	// aligning with the requirements of GPU tiling").
 	ChunkMultiple int `toml:"chunk_multiple"`
-	// MinPrefillTokens is the least number of prompt tokens that an iteration prefills
-	// while requests wait and memory has room. Without it, step (3) of the paper's
-	// algorithm would admit nothing while the PIM has no work: T_GPU > T_PIM at once.
+	// MinPrefillTokens is the least number of prompt tokens that an iteration prefills while requests
+	// wait and memory has room. Without it, step (3) of the paper's algorithm would admit nothing
+	// while the PIM has no work, since T_GPU > T_PIM at once.
 	MinPrefillTokens int `toml:"min_prefill_tokens"`
-	// Adaptive runs an iteration as a single batch where the predictors say that
-	// two sub-batches would take longer: each of them reads all weights.
+	// Adaptive runs an iteration as a single batch if the predictors say that two sub-batches would
+	// take longer, since each of them reads all weights.
 	Adaptive bool `toml:"adaptive"`
 }
 
@@ -94,16 +93,16 @@ type CommSpec struct {
 	// Rotation puts successive layers of a request on successive ranksets; off, all
 	// its layers lie on one.
 	Rotation bool `toml:"rotation"`
-	// HeadRotation says on which channel the heads of a request begin, where channels have heads that differ.
-	HeadRotation string `toml:"head_rotation"` // "request": each where the others of its offset have least; "none": all on the first
-	// Stripe deals the units of each head's tokens to several places, which attend over theirs; the GPUs merge
-	// the outputs.
-	Stripe string `toml:"stripe"` // "none", or over the "channels" or the "ranksets"
+	// HeadRotation says on which channel the heads of a request begin, if channels hold different heads.
+	HeadRotation string `toml:"head_rotation"` // "request": a request's heads begin on the channels with least load from its offset; "none": all on the first
+	// Stripe deals the units of each head's tokens to several places, each of which attends over its own; the
+	// GPUs merge the outputs.
+	Stripe string `toml:"stripe"` // deals the units of each head's tokens over the "channels" or the "ranksets"; "none": not at all
 	// AsyncPrefill runs the transfer of prompt keys and values beside projection and
 	// feed-forward; off, projection and feed-forward wait for the transfer.
 	AsyncPrefill bool `toml:"async_prefill"`
-	// Balance chooses a request's rankset offset at admission, and how decoding
-	// requests are divided over the sub-batches.
+	// Balance is the policy that chooses a request's rankset offset at admission, and divides decoding
+	// requests over the sub-batches.
 	Balance string `toml:"balance"`
 }
 
@@ -115,9 +114,9 @@ const (
 	BalanceRoundRobin = "round-robin"
 	// BalanceLeastLoaded takes the offset with the fewest reserved tokens.
 	BalanceLeastLoaded = "least-loaded"
-	// BalanceSplit chooses offsets as BalanceLeastLoaded does. It also divides the
-	// requests of each offset evenly over the two sub-batches. So each sub-batch is
-	// balanced over the ranksets, and not only the sum of both.
+	// BalanceSplit chooses offsets as BalanceLeastLoaded does. It also divides the requests of each
+	// offset evenly over the two sub-batches, so that each sub-batch is balanced over the ranksets,
+	// not only their sum.
 	BalanceSplit = "split"
 )
 
@@ -148,12 +147,11 @@ func (s *CommSpec) Check(c *input.Check) {
 
 // Admission policies: how much KV memory a request must find free.
 const (
-	// AdmitFinal reserves prompt and output, so that no admitted request ever loses its
-	// memory. The paper's results imply it.
+	// AdmitFinal reserves prompt and output, so that no admitted request ever loses its memory. The
+	// paper's results imply it.
 	AdmitFinal = "final"
-	// AdmitCurrent reserves the prompt, and grows by allocation units, as servers do.
-	// Where memory runs out, the request that arrived last gives up its memory and is
-	// computed again later.
+	// AdmitCurrent reserves the prompt, and grows by allocation units, as servers do. When memory runs
+	// out, the request that arrived last is preempted and recomputed later.
 	AdmitCurrent = "current"
 	// AdmitMax reserves MemorySpec.MaxTokens for every request, as a system with static
 	// allocation does.
@@ -166,28 +164,28 @@ type MemorySpec struct {
 	// MaxTokens is the KV length that AdmitMax reserves, and the longest output that
 	// AdmitCurrent expects.
 	MaxTokens int `toml:"max_tokens"`
-	// Watermark is the share of every rank that AdmitCurrent leaves free when it
-	// admits a request beside others, so that those can grow for a while.
+	// Watermark is the share of every rank that AdmitCurrent leaves free when it admits a request
+	// beside others, so that those can grow.
 	Watermark float64 `toml:"watermark"`
-	// History is the number of latest output lengths from which AdmitCurrent forecasts
-	// how requests grow. It admits a request that fits after growth; 0: one that fits now.
+	// History is the number of latest output lengths from which AdmitCurrent forecasts how requests
+	// grow. It admits a request that fits after growth; with 0, one that fits now.
 	History int `toml:"history"`
 	// Margin is the safety margin of the forecast, in standard deviations: the mean of
 	// the forecast memory plus this margin must fit.
 	Margin float64 `toml:"margin"`
-	// Spare is what the memory of the GPUs is for that weights, activations and prompts leave, where keys and
-	// values are in the DIMMs: SpareOff, SpareDecode or SpareWait.
+	// Spare is the use of the GPU memory that weights, activations and prompts leave, if keys and values are
+	// in the DIMMs: SpareOff, SpareDecode or SpareWait.
 	Spare string `toml:"spare"`
 }
 
 // Values of MemorySpec.Spare.
 const (
 	SpareOff = "off" // nothing
-	// SpareDecode has keys and values of some requests there, each request whole, and the GPUs decode these while
-	// the DIMMs decode the others (L3, section 8).
+	// SpareDecode stores the keys and values of some requests there, each request whole. The GPUs decode these
+	// while the DIMMs decode the others (L3, section 8).
 	SpareDecode = "decode"
-	// SpareWait is SpareDecode, but that a request waits for this memory rather than go to DIMMs where all requests would emit fewer
-	// tokens in a time with it: one on DIMMs that does not hide behind the GPUs' work delays all that the GPUs decode.
+	// SpareWait is SpareDecode, except that a request waits for this memory if on DIMMs it would lower the token rate of all: one
+	// that does not hide behind the GPUs' work delays every request on the GPUs.
 	SpareWait = "wait"
 )
 
@@ -206,23 +204,24 @@ func (m *MemorySpec) Check(c *input.Check) {
 
 // CacheSpec is the section [cache]: keys and values that outlive their request, by blocks of tokens.
 type CacheSpec struct {
-	// Prefix keeps the keys and values of requests that ended or lost their memory where they are until memory is needed. A
+	// Prefix keeps the keys and values of requests that ended or lost their memory in place until memory is needed. A
 	// prompt that begins with the same blocks is not prefilled there.
 	Prefix bool `toml:"prefix"`
-	// Block is the tokens of a block, a multiple or a divisor of 512 (hashes of traces name so many; a prefix of traces.prefix_tokens counts to the token) and a multiple of the allocation unit.
+	// Block is the number of tokens of a block: a multiple of the allocation unit, and a multiple or a divisor of 512, the tokens that a hash of a trace covers. Prefixes of traces.prefix_tokens
+	// match to the token.
 	Block int `toml:"block"`
-	// Capacity bounds the memory of all blocks of the node, in use or not, divided evenly over the replicas.
+	// Capacity bounds the memory of all blocks of the node, in use or not; replicas get equal shares.
 	Capacity units.Bytes `toml:"capacity"`
-	// HostCapacity is the host's memory, of the node, for blocks that make way on the GPUs. They come back over PCIe where a prompt
-	// begins with them.
+	// HostCapacity is the host memory of the node for blocks evicted from the GPUs. They come back over PCIe when a prompt begins
+	// with them.
 	HostCapacity units.Bytes `toml:"host_capacity"`
-	// GroupReads has GPUs read a prefix once for all decoding requests of a batch that share it, where that is faster.
+	// GroupReads lets GPUs read a prefix once for all decoding requests of a batch that share it, if that is faster.
 	GroupReads bool `toml:"group_reads"`
-	// PrefixAttention is where a prompt attends over a prefix that is in the DIMMs: "gpu" brings its keys and values up over
-	// PCIe, "dimm" has the ranks attend for each of the prompt's tokens.
+	// PrefixAttention says where a prompt attends over a prefix that is in the DIMMs: "gpu" copies its keys and values to
+	// the GPUs over PCIe, "dimm" lets the ranks attend for each of the prompt's tokens.
 	PrefixAttention string `toml:"prefix_attention"`
 	// Placement chooses the rankset offset of a prompt whose prefix is in the DIMMs. "prefix" takes the offset that has most of
-	// it. "balance" goes by comm.balance and uses the part of the prefix that is there.
+	// it. "balance" follows comm.balance and uses the part of the prefix that is there.
 	Placement string `toml:"placement"`
 }
 

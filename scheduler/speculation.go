@@ -2,16 +2,16 @@ package scheduler
 
 import "math/rand/v2"
 
-// Speculation is speculative decoding: a decode step of a request verifies several tokens at once, the one that is known and those
-// that a draft model proposes after it. The step emits the accepted drafts, up to the first that is not, and one token more. The zero
-// value is decoding without drafts.
+// Speculation is speculative decoding: a decode step of a request verifies several tokens at once, the known one and the drafts that
+// a draft model proposes after it. The step emits the drafts up to the first that is rejected, and one token more. The zero value is
+// decoding without drafts.
 type Speculation struct {
 	Verified   int     // tokens that a step verifies; 0 and 1: no drafts
-	Acceptance float64 // chance that a draft is accepted where all before it were
+	Acceptance float64 // chance that a draft is accepted if all before it were
 	Seed       uint64
 }
 
-// streamAcceptance keeps these draws apart from other random numbers of the same seed.
+// streamAcceptance separates these draws from other random numbers of the same seed.
 const streamAcceptance = 0x5bec
 
 // Ahead returns the drafts of a step: tokens beyond the known one.
@@ -20,7 +20,8 @@ func (s Speculation) Ahead() int { return max(s.Verified-1, 0) }
 // Tokens returns how many tokens a step of a request verifies, at least 1.
 func (s Speculation) Tokens() int { return 1 + s.Ahead() }
 
-// Mean returns the tokens that a step emits in the mean: (1 − aᵏ)/(1 − a) of k tokens and acceptance a.
+// Mean returns the mean number of tokens that a step emits: (1 − aᵏ)/(1 − a) for k tokens and
+// acceptance a.
 func (s Speculation) Mean() float64 {
 	mean, all := 1.0, 1.0
 	for range s.Ahead() {
@@ -30,8 +31,8 @@ func (s Speculation) Mean() float64 {
 	return mean
 }
 
-// Emits returns how many tokens a step of a request emits that has emitted some before and has left to emit, at most that many. The
-// draws depend on the request's ID, on what it has emitted and on the seed alone: not on the iteration, the replica or other requests.
+// Emits returns how many tokens a step of a request emits, at most left; emitted is the number emitted before. The draws depend only
+// on the request's ID, emitted and the seed: not on the iteration, the replica or other requests.
 func (s Speculation) Emits(id, emitted, left int) int {
 	most := min(1+s.Ahead(), left)
 	if most <= 1 {
@@ -46,7 +47,8 @@ func (s Speculation) Emits(id, emitted, left int) int {
 	return n
 }
 
-// Steps returns the decode steps of a request that has emitted some tokens before and has left to emit.
+// Steps returns how many decode steps a request takes to emit left tokens, with emitted tokens emitted
+// before.
 func (s Speculation) Steps(id, emitted, left int) (steps int) {
 	if s.Ahead() == 0 {
 		return left

@@ -6,25 +6,25 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// apiServer is the process that stands between users and the replicas of a node. One thread parses and tokenises requests,
-// and detokenises and sends tokens, first come, first served. A user's times are taken on the user's side of it: requests
-// wait for the tokens of others, and tokens for requests.
+// apiServer is the process between users and the replicas of a node. One thread parses and tokenises requests, and
+// detokenises and sends tokens, first come, first served. Latencies are measured at the user: requests wait for the tokens
+// of others, and tokens for requests.
 type apiServer struct {
-	request, token units.Duration // that each takes
-	free           units.Duration // when all that came so far is done
-	parsed         []parsed       // requests that came and are not yet with a replica, first come first
+	request, token units.Duration // time that each takes
+	free           units.Duration // when all work that has arrived is done
+	parsed         []parsed       // requests that have arrived and are not yet with a replica, in order of arrival
 	busy           units.Duration
-	inside         units.Total // requests times picoseconds: of those parsed, and of those whose last token waits here
+	inside         units.Total // requests times picoseconds, of requests and last tokens inside
 }
 
-// parsed is a request that goes to a replica at a time.
+// parsed is a request, and when it goes to a replica.
 type parsed struct {
 	at      units.Duration
 	request traces.Request
 	place   int32
 }
 
-// newAPIServer returns nil where it takes no time.
+// newAPIServer returns nil if the process takes no time.
 func newAPIServer(s *scheduler.ServingSpec) *apiServer {
 	if !s.HasAPIServer() {
 		return nil
@@ -32,7 +32,7 @@ func newAPIServer(s *scheduler.ServingSpec) *apiServer {
 	return &apiServer{request: s.APIRequest, token: s.APIToken}
 }
 
-// work does n pieces of work that come now, and returns when they are done.
+// work queues n pieces of work that arrive now, and returns when they are done.
 func (a *apiServer) work(now, each units.Duration, n int) units.Duration {
 	took := units.Duration(n) * each
 	a.free = max(a.free, now) + took
@@ -47,7 +47,7 @@ func (a *apiServer) take(q traces.Request, place int32, now units.Duration) {
 	a.parsed = append(a.parsed, parsed{at, q, place})
 }
 
-// ready returns when the next request goes to a replica, never without one.
+// ready returns when the next request goes to a replica; never if there is none.
 func (a *apiServer) ready() units.Duration {
 	if a == nil || len(a.parsed) == 0 {
 		return never
@@ -62,8 +62,8 @@ func (a *apiServer) next() parsed {
 	return p
 }
 
-// send sends the tokens of an iteration that ends now, and returns how long after it they are with the users: all at once,
-// as an engine hands them over.
+// send sends the tokens of an iteration that ends now, and returns how much later users have them. Tokens of an iteration
+// arrive together, as an engine hands them over.
 func (a *apiServer) send(b *scheduler.Batch, now units.Duration) units.Duration {
 	tokens := b.Drafted
 	for s := range b.Sub {

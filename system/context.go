@@ -9,7 +9,7 @@ import (
 	"github.com/l3sim/l3sim/traces"
 )
 
-// refusedBeyond returns the most tokens of a request that is not refused for its length, 0 for no limit.
+// refusedBeyond returns the length in tokens beyond which requests are refused, 0 for no limit.
 func refusedBeyond(cfg *configs.Config) int {
 	if cfg.Serving.BeyondContext != scheduler.BeyondRefuse {
 		return 0
@@ -17,8 +17,8 @@ func refusedBeyond(cfg *configs.Config) int {
 	return cfg.Model.Context
 }
 
-// ContextNote says which share of a trace's requests goes beyond the model's context, and what came of them; "" where none does,
-// or the configuration asks to ignore it.
+// ContextNote says which share of a trace's requests exceeds the model's context, and what became of them; "" if none does, or
+// if the configuration asks to ignore it.
 func ContextNote(cfg *configs.Config, trace *traces.Trace) string {
 	context, beyond := cfg.Model.Context, 0
 	if context == 0 || cfg.Serving.BeyondContext == scheduler.BeyondIgnore {
@@ -40,8 +40,8 @@ func ContextNote(cfg *configs.Config, trace *traces.Trace) string {
 		strconv.FormatFloat(100*float64(beyond)/float64(len(trace.Requests)), 'g', 3, 64), context, what)
 }
 
-// clipped returns a trace whose requests end at context tokens: their answers there, their prompts one token before. Limits of 0
-// clip nothing.
+// clipped returns a trace whose requests end at context tokens: it cuts answers there, prompts one token before. A context of 0
+// clips nothing.
 func clipped(trace *traces.Trace, context int) *traces.Trace {
 	if context == 0 {
 		return trace

@@ -15,7 +15,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// Hardware is what a configuration amounts to, for people to check before a long run. Bandwidths
+// Hardware summarises the hardware of a configuration, to be checked before a long run. Bandwidths
 // are peaks of the whole node, 0 for what the system does not have.
 type Hardware struct {
 	Schema   string `json:"schema"` // HardwareSchema
@@ -29,10 +29,10 @@ type Hardware struct {
 	Ranksets     int             `json:"ranksets"`
 	Weights      units.Bytes     `json:"weights"`                 // of one replica
 	Widths       string          `json:"weight_widths,omitempty"` // see llm.Model.WeightWidths
-	FreeGPU      units.Bytes     `json:"free_gpu"`                // that weights and reserve leave on its GPUs
+	FreeGPU      units.Bytes     `json:"free_gpu"`                // left by weights and reserve on the replica's GPUs
 	KV           units.Bytes     `json:"kv"`
-	KVTokens     int64           `json:"kv_tokens"`     // that the KV memory holds at most, units filled
-	MeanRequests float64         `json:"mean_requests"` // of the trace's mean final length
+	KVTokens     int64           `json:"kv_tokens"`     // capacity of the KV memory, with all units filled
+	MeanRequests float64         `json:"mean_requests"` // that fit at the trace's mean final length
 	HBM          units.Bandwidth `json:"hbm"`
 	Attention    units.Bandwidth `json:"decode_attention"`
 	Channel      units.Bandwidth `json:"dram_channels"`
@@ -40,7 +40,7 @@ type Hardware struct {
 	Notes        []string        `json:"notes,omitempty"` // see Notes
 }
 
-// HardwareSchema names the form of Hardware's JSON, whose quantities carry units.
+// HardwareSchema names the version of Hardware's JSON, whose quantities carry units.
 const HardwareSchema = "l3sim/hardware/1"
 
 // Hardware returns the hardware in effect for a trace with these moments.
@@ -104,14 +104,14 @@ decode attention  %.1f GB/s
 	return err
 }
 
-// mostDIMMs is how many DIMMs the boards of servers have on a channel at most: three with DDR4 at
-// lower rates (Dell DL4000, owner's manual, slots A4, A8 and A12 of a channel), fastDIMMs with DDR4-3200 and
-// with DDR5 (Dell XC750xa, installation manual, table 19). Ranks beyond that are a what-if, which
-// L3's own 8 and 16 ranksets are, too.
+// mostDIMMs is the largest number of DIMMs on a channel of server boards: three with DDR4 at lower rates
+// (Dell DL4000, owner's manual, slots A4, A8 and A12 of a channel), fastDIMMs with DDR4-3200 and with DDR5
+// (Dell XC750xa, installation manual, table 19). More ranks are a what-if, as are L3's own 8 and 16
+// ranksets.
 const (
 	mostDIMMs = 3
 	fastDIMMs = 2
-	fastTCK   = 640 * units.Picosecond // above that of DDR4-3200, and below that of DDR4-2933
+	fastTCK   = 640 * units.Picosecond // between the clock periods of DDR4-3200 and DDR4-2933
 )
 
 // DIMMsPerChannel returns how many DIMMs a memory channel of a configuration has.
@@ -119,7 +119,7 @@ func DIMMsPerChannel(cfg *configs.Config) int {
 	return (cfg.Node.Ranksets + cfg.Energy.RanksPerDIMM - 1) / cfg.Energy.RanksPerDIMM
 }
 
-// BeyondBoards says that a configuration has more DIMMs on a channel than the boards of servers at the DIMMs' rate.
+// BeyondBoards says that a configuration has more DIMMs on a channel than server boards at that rate.
 func BeyondBoards(cfg *configs.Config) bool {
 	most := mostDIMMs
 	if cfg.DRAM.TCK < fastTCK {
@@ -128,10 +128,10 @@ func BeyondBoards(cfg *configs.Config) bool {
 	return strings.HasPrefix(cfg.DRAM.Rules().Family, "ddr") && DIMMsPerChannel(cfg) > most
 }
 
-// remarks are sentences on what numbers rest on that none of them says.
+// remarks are sentences on assumptions behind a run's numbers.
 type remarks struct {
-	doubts []string // what makes a number doubtful
-	notes  []string // the rest
+	doubts []string // assumptions that make a number doubtful
+	notes  []string // all others
 }
 
 func (r *remarks) doubt(format string, args ...any) {
@@ -141,13 +141,13 @@ func (r *remarks) note(format string, args ...any) {
 	r.notes = append(r.notes, fmt.Sprintf(format, args...))
 }
 
-// Notes says what the numbers of a configuration's runs rest on that none of them says, first what makes them doubtful.
+// Notes returns the assumptions behind the numbers of a configuration's runs, those that make numbers doubtful first.
 func Notes(cfg *configs.Config) []string {
 	r := remarksOn(cfg)
 	return append(r.doubts, r.notes...)
 }
 
-// fewChanges is how many changed keys of a GPU a sentence names; a dry run names all.
+// fewChanges is the number of changed GPU keys that a sentence names; a dry run names all.
 const fewChanges = 4
 
 // remarksOn returns the remarks on a configuration.
@@ -204,7 +204,7 @@ func remarksOn(cfg *configs.Config) (r remarks) {
 	return r
 }
 
-// inFull returns the remarks on a configuration with all changed keys of its GPU.
+// inFull returns the remarks on a configuration, with every changed key of its GPU.
 func inFull(cfg *configs.Config) []string {
 	notes := Notes(cfg)
 	if preset, changed := cfg.GPUBase(); preset != "" && len(changed) > 0 {
@@ -213,11 +213,11 @@ func inFull(cfg *configs.Config) []string {
 	return notes
 }
 
-// tight is the share of the GPU memory that a server may use beyond which weights leave so little of it that what a server takes
-// besides decides how many requests it holds: at 0.75 a GiB on an 80 GiB GPU is a twentieth of the rest.
+// tight is the share of usable GPU memory beyond which weights leave so little that a server's other allocations decide how many
+// requests fit: at 0.75, a GiB on an 80 GiB GPU is a twentieth of the rest.
 const tight = 0.75
 
-// tightMemory says that weights take most of the GPUs' memory, where keys and values are there, too; "" where they do not.
+// tightMemory says that weights take most of the GPUs' memory, if keys and values are there, too; otherwise "".
 func tightMemory(cfg *configs.Config) string {
 	s := kinds.Of(cfg)
 	if s == nil || !s.KV.InGPUs {
@@ -238,8 +238,8 @@ func tightMemory(cfg *configs.Config) string {
 	return ""
 }
 
-// idleMultipliers says that fewer pim.multipliers than are set read as fast, or those that are built where none are set; "" where they
-// do not, and where no units are in the DIMMs.
+// idleMultipliers says that reads feed fewer multipliers than pim.multipliers, or than are built if that key is not set; "" if not,
+// and without units in the DIMMs.
 func idleMultipliers(cfg *configs.Config) string {
 	if s := kinds.Of(cfg); s == nil || !s.KV.InDIMM || cfg.PIM.Multipliers == 0 {
 		return ""
@@ -252,7 +252,7 @@ func idleMultipliers(cfg *configs.Config) string {
 	set := passes(cfg.PIM.Multipliers)
 	idle := set == passes(0)
 	enough := fewer.SetMultipliers(&cfg.DRAM.Spec, shape)
-	if !idle { // more than are built, and maybe more than a read has elements
+	if !idle { // more than are built, and perhaps more than a read has elements
 		enough = cfg.PIM.Multipliers
 	}
 	for enough > 1 && passes(enough-1) == set {
@@ -265,10 +265,11 @@ func idleMultipliers(cfg *configs.Config) string {
 		cfg.PIM.Multipliers, enough, shape.StoredBits())
 }
 
-// muchExtrapolated is the share of the GPUs' time in kernels beyond what was measured from which times are doubtful.
+// muchExtrapolated is the share of the GPUs' time in kernels beyond the measured range above which times are
+// doubtful.
 const muchExtrapolated = 0.1
 
-// remarks adds what came of the run whose summary is s to the remarks on its configuration.
+// remarks adds remarks on the run with summary s to those on its configuration.
 func (r *Result) remarks(cfg *configs.Config, s *results.Summary) remarks {
 	all := remarksOn(cfg)
 	for _, note := range r.trace.Notes {
@@ -299,11 +300,11 @@ func (r *Result) remarks(cfg *configs.Config, s *results.Summary) remarks {
 	return all
 }
 
-// longGaps is how many times the median gap between tokens the longest one may be before a run says what makes it.
+// longGaps is the ratio of the longest gap between tokens to the median one above which a run notes the cause.
 const longGaps = 10
 
-// promptsFirst says that gaps between tokens come of a policy under which decoding waits for prompts; "" where there are none, or where they
-// come of something else.
+// promptsFirst returns the note that long gaps between tokens are due to a policy under which decoding waits for prompts. It is "" if
+// there are none, or if they have another cause.
 func promptsFirst(cfg *configs.Config, s *results.Summary) string {
 	key := Keys().Key(kinds.Of(cfg).Planning.Prefill)
 	if key == nil || s.TBT.Max <= longGaps*s.TBT.P50 || s.Arrivals.Kind == traces.ArrivalsAtOnce || cfg.Serving.Prefill == scheduler.PrefillElsewhere {
@@ -316,8 +317,8 @@ func promptsFirst(cfg *configs.Config, s *results.Summary) string {
 		key.Name, kinds.PrefillFirst, s.TBT.Max/1e3, kinds.ChunkedPrefill)
 }
 
-// extrapolationNote says which kernels lie beyond what the parameters of a GPU were fitted to, if they take 1% of the
-// GPUs' time or more, and the share of all of them.
+// extrapolationNote names the kinds of kernels that lie beyond the fitted range of a GPU's parameters and take at
+// least 1% of the GPUs' time. all is the share of all such kernels.
 func (r *Result) extrapolationNote(gpuName string) (note string, all float64) {
 	var kinds []string
 	for k, share := range r.extrapolated {

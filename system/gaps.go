@@ -8,38 +8,38 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-const never = units.Duration(math.MaxInt64) // the time of a token that has not come
+const never = units.Duration(math.MaxInt64) // the time of a token that has not been emitted
 
 // gaps measures the times between tokens of a replica.
 //
-// Nearly all requests that decode got their latest token at the end of the latest
-// decode step, so that a step adds one gap, many times. The others have a time of
-// their own: their prompt has just ended, they lost their memory, or they sit steps
-// out. Requests that sit out cost nothing until they take part again.
+// Nearly all decoding requests got their latest token at the end of the latest decode step, so a
+// step adds one gap many times. The others have a time of their own: their prompt has just ended,
+// they were preempted, or they sit out steps. Requests that sit out cost nothing until they take
+// part again.
 //
-// A gap is a stall where the request left the decoding ones in it: it lost its memory,
-// moved between GPUs and host, or sat out steps that others took.
+// A gap is a stall if the request stopped decoding in it: it was preempted, moved between GPUs and
+// host, or sat out steps that others took.
 type gaps struct {
-	decode  results.Distribution // that are no stalls
+	decode  results.Distribution // gaps that are no stalls
 	stalls  results.Distribution
 	step    units.Duration   // end of the latest decode step
-	latest  []units.Duration // of each request: its latest token, never where that is the step's
-	stalled []bool           // of each request: it has left since its latest token
-	own     []int32          // requests that take part in the next step with a time of their own
+	latest  []units.Duration // by request: time of its latest token; never if that is the end of the step
+	stalled []bool           // by request: it has stopped decoding since its latest token
+	own     []int32          // requests of the next step that have a time of their own
 
-	// Gaps that end in a part of the run, nil for none, once more.
+	// Gaps that end in a part of the run are also counted there; nil for none.
 	measure  *Window
 	measured results.Distribution
-	diary    *diary // to which all gaps go, nil for none
+	diary    *diary // records all gaps; nil for none
 
-	// With a target, gaps above it are counted for each request: the step's once for all that
-	// share it.
+	// With a target, gaps above it are counted by request. A step's gap is counted once for all
+	// requests that share it.
 	target    units.Duration // 0: none
-	slowSteps int64          // steps so far whose gap is above it
-	slow      []int64        // of each request: its gaps above it, less slowSteps while it shares those
+	slowSteps int64          // steps so far whose gap exceeds it
+	slow      []int64        // by request: its gaps above it, less slowSteps while it shares the steps' gaps
 }
 
-// newGaps returns gaps of that many requests. With a target it also counts, by request, those longer than it.
+// newGaps returns gaps of a number of requests. With a target it also counts each request's gaps above it.
 func newGaps(requests int, target units.Duration) gaps {
 	g := gaps{latest: slices.Repeat([]units.Duration{never}, requests), stalled: make([]bool, requests), target: target}
 	if target > 0 {
@@ -48,7 +48,7 @@ func newGaps(requests int, target units.Duration) gaps {
 	return g
 }
 
-// extend makes room for one more request.
+// extend adds a request.
 func (g *gaps) extend() {
 	g.latest, g.stalled = append(g.latest, never), append(g.stalled, false)
 	if g.target > 0 {
@@ -56,8 +56,8 @@ func (g *gaps) extend() {
 	}
 }
 
-// slowOf returns the gaps above the target of a request that has emitted its last token,
-// with a prompt or in a step.
+// slowOf returns the number of gaps above the target of a request that has emitted its last token,
+// with its prompt or in a step.
 func (g *gaps) slowOf(request int32, prompt bool) int64 {
 	if g.target == 0 {
 		return 0
@@ -68,13 +68,13 @@ func (g *gaps) slowOf(request int32, prompt bool) int64 {
 	return g.slow[request]
 }
 
-// enter has a request decode from now on, after the token that its prompt emitted.
+// enter makes a request decode from now on, after the token that its prompt emitted.
 func (g *gaps) enter(request int32, now units.Duration) {
 	g.latest[request] = now
 	g.own = append(g.own, request)
 }
 
-// leave notes that a decoding request loses its memory, or sits steps out.
+// leave records that a decoding request is preempted or sits out steps.
 func (g *gaps) leave(request int32) {
 	g.stalled[request] = true
 	if g.latest[request] == never {
@@ -85,14 +85,14 @@ func (g *gaps) leave(request int32) {
 	g.own = slices.DeleteFunc(g.own, func(r int32) bool { return r == request })
 }
 
-// rejoin has a request that sat steps out take part again.
+// rejoin makes a request that sat out steps take part again.
 func (g *gaps) rejoin(request int32) { g.own = append(g.own, request) }
 
-// left says whether a request that is not decoding has emitted tokens before it lost its memory.
+// left says whether a request that does not decode had emitted tokens before it was preempted.
 func (g *gaps) left(request int32) bool { return g.latest[request] != never }
 
-// resume adds the gap of a request with a time of its own, which has a token now: at
-// the end of a step, or of the second prefill of one that lost its memory.
+// resume adds the gap of a request with a time of its own that gets a token now: at the end of a
+// step, or of its second prefill after a preemption.
 func (g *gaps) resume(request int32, now units.Duration) {
 	d := &g.decode
 	if g.stalled[request] {
@@ -107,14 +107,14 @@ func (g *gaps) resume(request int32, now units.Duration) {
 	}
 }
 
-// share has a request share the steps' gaps from now on (-1), or no longer (1).
+// share makes a request share the steps' gaps from now on (-1), or no longer (1).
 func (g *gaps) share(request int32, sign int64) {
 	if g.target > 0 {
 		g.slow[request] += sign * g.slowSteps
 	}
 }
 
-// decoded adds the gaps of a step in which n requests emitted a token now, and accepted drafts with it, at the same moment.
+// decoded adds the gaps of a step in which n requests emit a token now, and drafted accepted drafts at the same time.
 func (g *gaps) decoded(now units.Duration, n, drafted int) {
 	if n == 0 {
 		return
@@ -133,7 +133,7 @@ func (g *gaps) decoded(now units.Duration, n, drafted int) {
 	g.count(now, 0, drafted)
 }
 
-// count adds gaps that end now to the diary and to the measured window, where there are any.
+// count adds n gaps that end now to the diary and to the measured window, if there are any.
 func (g *gaps) count(now, gap units.Duration, n int) {
 	if g.diary != nil && n > 0 {
 		g.diary.gaps = append(g.diary.gaps, keptGap{now, gap, n})

@@ -10,20 +10,20 @@ import (
 	"github.com/l3sim/l3sim/system/kinds"
 )
 
-// Served is what GPUs serve: requests of so many tokens that decode together.
+// Served is a load of GPUs: requests of given lengths that decode together.
 type Served struct{ Batch, Input, Output float64 }
 
-// KernelKind is what is known of the kernels of a kind, and their share of the GPUs' time.
+// KernelKind says how well a kind of kernels is known, and its share of the GPUs' time.
 type KernelKind struct {
 	Kind   string
 	Share  float64
-	Far    float64 // of the GPUs' time, too: kernels beyond what was measured
-	Beyond string  // how they lie beyond it, "" where none does
+	Far    float64 // share of the GPUs' time in kernels beyond the measured range
+	Beyond string  // how they exceed it; "" if none does
 	configs.Known
 }
 
-// KernelKinds returns the kinds of kernels of a configuration's GPUs by their share of the time under a load: of its prompts and decode
-// steps, each as one iteration. decodes says that the GPUs attend for decode steps.
+// KernelKinds returns the kinds of kernels of a configuration's GPUs, by their share of the time under a load. The load's prompts and
+// its decode steps each count as one iteration. decodes says that the GPUs compute decode attention.
 func KernelKinds(cfg *configs.Config, l Served, decodes bool) ([]KernelKind, error) {
 	cost := gpu.NewModelCost(&cfg.GPU.Spec, &cfg.Model)
 	batch, in := max(1, int(l.Batch+0.5)), max(1, int(l.Input+0.5))
@@ -33,7 +33,7 @@ func KernelKinds(cfg *configs.Config, l Served, decodes bool) ([]KernelKind, err
 	}
 	iterations := []struct {
 		shape gpu.Shape
-		times float64 // of a request
+		times float64 // times a request has it
 	}{
 		{gpu.Shape{Decode: gpu.UniformBatch(batch, max(1, int(l.Input+float64(l.Output/2))))}, max(0, l.Output-1) / float64(batch)},
 		{gpu.Shape{Prefills: 1, Chunk: chunk, Finished: (in - chunk) / 2}, float64(in) / float64(chunk)},
@@ -70,14 +70,14 @@ func KernelKinds(cfg *configs.Config, l Served, decodes bool) ([]KernelKind, err
 		k := &all[i]
 		k.Share, k.Far = k.Share/sum, k.Far/sum
 		if k.Grade != configs.Measured && k.Grade != configs.Borrowed {
-			k.Far, k.Beyond = 0, "" // of no range
+			k.Far, k.Beyond = 0, "" // kinds without a range
 		}
 	}
 	slices.SortStableFunc(all, func(a, b KernelKind) int { return strings.Compare(a.Kind, b.Kind) })
 	return all, nil
 }
 
-// Summed returns the shares of kinds by what is known of them.
+// Summed sums the shares of kinds by how well they are known.
 func Summed(cfg *configs.Config, all []KernelKind) results.Known {
 	s := results.Known{Fit: cfg.GPU.Fit}
 	told := 0.0
@@ -103,7 +103,7 @@ func (r *Result) known(cfg *configs.Config) results.Known {
 	l := Served{Batch: r.batch.StepMean / float64(max(1, cfg.Replicas())), Input: of.InputMean, Output: of.OutputMean}
 	all, err := KernelKinds(cfg, l, kinds.Of(cfg).KV.InGPUs)
 	if err != nil {
-		return results.Known{} // a file of a fit is gone since the run began
+		return results.Known{} // a file of a fit has vanished since the run began
 	}
 	s := Summed(cfg, all)
 	s.Beyond = 0

@@ -17,7 +17,7 @@ func Names() []string {
 // Configs returns the loader of configurations of all systems.
 func Configs() *configs.Loader { return kinds.Loader() }
 
-// Load returns the configuration that the options amount to: see configs.Loader.
+// Load returns the configuration given by the options: see configs.Loader.
 func Load(o configs.Options) (*configs.Config, error) { return Configs().Load(o) }
 
 // Keys returns the keys of all configurations.

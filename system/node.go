@@ -19,28 +19,28 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// Options are the switches of a run that change nothing but how it is carried out.
+// Options set how a run is carried out, checked and recorded. They change no result.
 type Options struct {
 	// Exact runs every layer of every iteration instead of skipping repeats.
 	Exact bool
 	// Check verifies the laws of lab/docs/laws-and-metrics.md while the run goes; Run returns the
 	// first Violation.
 	Check bool
-	// Timeline, if not nil, is the part of the run that the Result records; the run chooses one for an empty window.
+	// Timeline, if not nil, is the part of the run that the Result records. For an empty window, the run chooses it.
 	Timeline *Window
-	// Iterations has Result.Iterations keep each iteration.
+	// Iterations keeps every iteration in Result.Iterations.
 	Iterations bool
-	// Measure, if not nil, is the part of the run whose gaps Result.Measured has.
+	// Measure, if not nil, is the part of the run whose gaps are in Result.Measured.
 	Measure *Window
-	// Misses, if not nil, ends the run with ErrMissed once more requests than it allows have missed their targets of latency.
+	// Misses, if not nil, ends the run with ErrMissed once more requests than it allows have missed their latency targets.
 	Misses *Misses
-	// Progress, if not nil, is told the tokens emitted so far by a replica. Calls
-	// come from several goroutines.
+	// Progress, if not nil, is called with the tokens that a replica has emitted so far, from several
+	// goroutines.
 	Progress func(replica int, tokens int64)
 }
 
-// Node is the hardware of a configuration: replicas of a model on GPUs and what
-// its system has beside them.
+// Node is the hardware of a configuration: replicas of a model, on GPUs and the other devices of
+// its system.
 type Node struct {
 	cfg    *configs.Config
 	hw     *flow.Hardware
@@ -49,8 +49,8 @@ type Node struct {
 	kinds.CommandTables
 }
 
-// NewNode wires the devices of a validated configuration. It runs the PIM program and transfers on
-// the DRAM model to fill the tables of their clocks, once for all nodes with equal ranks.
+// NewNode builds the devices of a validated configuration. It runs the PIM programs and transfers
+// on the DRAM model to fill the tables of their clocks, once for all nodes with equal ranks.
 func NewNode(cfg *configs.Config) (*Node, error) {
 	if err := cfg.Made(); err != nil {
 		return nil, err
@@ -80,7 +80,7 @@ func newNode(cfg *configs.Config, t kinds.CommandTables) *Node {
 	return &Node{cfg: cfg, hw: h, system: s, memory: s.Memory(h), CommandTables: t}
 }
 
-// assemble puts together what serves requests on replica i. check is nil without checks.
+// assemble builds the batcher, engine and devices of replica i. check is nil without checks.
 func (n *Node) assemble(i int, requests []traces.Request, exact bool, check *flow.Checker) kinds.Assembly {
 	a := n.system.Assemble(&kinds.Setup{
 		Hardware: n.hw, CommandTables: n.CommandTables, Running: flow.Running{Exact: exact, Check: check}, Memory: n.memory, Requests: requests, Replica: i,
@@ -138,7 +138,7 @@ func (n *Node) replica(i int, requests []traces.Request, o Options) *replica {
 	return r
 }
 
-// FreeGPUMemory returns what weights and reserve leave on the GPUs of one replica.
+// FreeGPUMemory returns the GPU memory of one replica that weights and reserve leave.
 func (n *Node) FreeGPUMemory() units.Bytes {
 	if n.empty() {
 		return 0
@@ -146,7 +146,7 @@ func (n *Node) FreeGPUMemory() units.Bytes {
 	return gpus.FreeMemory(n.hw)
 }
 
-// empty says that NewNode did not return the node.
+// empty says that NewNode did not return this node.
 func (n *Node) empty() bool { return n == nil || n.cfg == nil }
 
 func (n *Node) meter() *power.Meter { return power.NewMeter(n.hw, n.CommandTables, n.system.Host) }
@@ -159,8 +159,8 @@ func (n *Node) Replicas() int {
 	return n.cfg.Replicas()
 }
 
-// ready returns the error of a run that cannot begin: on a node that NewNode did not return, after the end of the
-// context, or of requests that no reader makes.
+// ready returns the error of a run that cannot begin: the node is not from NewNode, the context has ended, or no
+// reader makes such requests.
 func (n *Node) ready(ctx context.Context, trace *traces.Trace) error {
 	if n.empty() {
 		return &input.Error{Key: "node", Expected: "one that NewNode returned"}
@@ -168,12 +168,12 @@ func (n *Node) ready(ctx context.Context, trace *traces.Trace) error {
 	return cmp.Or(input.Ended(ctx), trace.Valid())
 }
 
-// Run simulates the trace until every request is done. Requests come when their times say,
-// or in a closed loop when others are done, and serving.router sends each to a replica.
-// Taken in turns, request i goes to replica i mod the number of replicas; these then share
-// nothing and run in parallel, with the same result as one after another. A run that
-// rejects every request is a *RejectedError, a trace that no reader makes an *input.Error,
-// and one after the end of ctx is the error of ctx.
+// Run simulates the trace until every request is done. Requests arrive at their times, or in a
+// closed loop when others are done, and serving.router sends each to a replica. With round-robin,
+// request i goes to replica i mod the number of replicas; replicas then share nothing and run in
+// parallel, with the same result as in sequence. A run that rejects every request returns a
+// *RejectedError, an invalid trace an *input.Error, and a run after the end of ctx the error of
+// ctx.
 func (n *Node) Run(ctx context.Context, trace *traces.Trace, o Options) (*Result, error) {
 	if err := n.ready(ctx, trace); err != nil {
 		return nil, err
@@ -181,7 +181,7 @@ func (n *Node) Run(ctx context.Context, trace *traces.Trace, o Options) (*Result
 	return n.run(ctx, trace, o, o.Misses != nil || n.together(trace))
 }
 
-// run simulates the trace, all replicas in one loop or each in its own.
+// run simulates the trace, with all replicas in one loop (together) or each in its own.
 func (n *Node) run(ctx context.Context, trace *traces.Trace, o Options, together bool) (*Result, error) {
 	replicas := n.divide(trace, o, together)
 	if err := n.serve(ctx, trace, replicas, together); err != nil {
@@ -205,8 +205,8 @@ func (n *Node) run(ctx context.Context, trace *traces.Trace, o Options, together
 	return r, nil
 }
 
-// divide returns the replicas of the node, each with its requests of the trace. Those that
-// run together get them later.
+// divide returns the replicas of the node, each with its requests of the trace. Replicas that run
+// together get their requests later.
 func (n *Node) divide(trace *traces.Trace, o Options, together bool) []*replica {
 	replicas := make([]*replica, n.cfg.Replicas())
 	api, last := newAPIServer(&n.cfg.Serving), units.Duration(0)

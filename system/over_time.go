@@ -15,10 +15,10 @@ import (
 var overTimeColumns = []string{"time_s", "output_tokens_per_s", "requests_decoding", "requests_prefilling", "requests_waiting", "kv_bytes",
 	"utilization_gpu", "utilization_pim", "utilization_pcie_down", "utilization_pcie_up", "utilization_channel", "power_w", "tbt_p50_ms", "tbt_p99_ms", "tbt_max_ms"}
 
-// OverTime returns a table of a run with Options.Iterations, a row for each of equal parts
-// of its time. Tokens are a second. Means over the time: requests that decode, prefill and wait, bytes of keys and values,
-// the shares of time that resources work, the watts of the node and its cooling. Percentiles are of
-// the gaps between tokens that end in it, empty without such a gap. The table has no rows where there are no parts, or no node.
+// OverTime returns a table of a run with Options.Iterations, with a row for each of parts equal intervals. Tokens are per
+// second. Means over an interval are of decoding, prefilling and waiting requests, bytes of keys and values, busy shares of
+// resources, and watts of the node and its cooling. Percentiles are over the gaps between tokens that end in the interval;
+// without any they are empty. Without parts or a node the table has no rows.
 func (r *Result) OverTime(n *Node, parts int) *tables.Table {
 	t := &tables.Table{Name: "run", Columns: overTimeColumns}
 	if r == nil || n.empty() || parts < 1 {
@@ -45,7 +45,7 @@ func (r *Result) OverTime(n *Node, parts int) *tables.Table {
 	return t
 }
 
-// bin is a part of the time.
+// bin is an interval of OverTime.
 type bin struct {
 	tokens int64
 	// Integrals over time, in seconds.
@@ -68,7 +68,7 @@ func (b *bin) add(x *results.IterationRecord, seconds, share float64) {
 	}
 }
 
-// row returns the cells of a part of the time. A replica that waits draws idle watts.
+// row returns the cells of an interval. A replica that waits draws idle watts.
 func (b *bin) row(at, seconds, replicas, devices, idle float64) []any {
 	cells := []any{at, float64(b.tokens) / seconds, b.decoding / seconds, b.prefilling / seconds, b.waiting / seconds, b.kv / seconds,
 		b.busy[flow.OfGPU] / seconds / replicas, b.busy[flow.OfPIM] / seconds / devices, b.busy[flow.OfDown] / seconds / replicas, b.busy[flow.OfUp] / seconds / replicas, b.busy[flow.OfChannel] / seconds / replicas,
@@ -80,8 +80,8 @@ func (b *bin) row(at, seconds, replicas, devices, idle float64) []any {
 	return append(cells, l.P50, l.P99, l.Max)
 }
 
-// Gaps returns a table of the times between tokens: each percentile of the gaps that end in each
-// quarter of the run. It needs Options.Iterations.
+// Gaps returns a table of the times between tokens, with each percentile of the gaps that end in
+// each quarter of the run. It needs Options.Iterations.
 func (r *Result) Gaps() *tables.Table {
 	r = cmp.Or(r, &Result{})
 	var parts [4]results.Distribution
@@ -99,8 +99,8 @@ func (r *Result) Gaps() *tables.Table {
 	return t
 }
 
-// FirstTokens returns a table of the times to the first token and of queueing, a row for each
-// request that was served.
+// FirstTokens returns a table of the times to first token and of queueing, with a row for each
+// served request.
 func (r *Result) FirstTokens() *tables.Table {
 	r = cmp.Or(r, &Result{})
 	t := &tables.Table{Name: "run", Columns: []string{"ttft_ms", "queue_ms"}}
@@ -112,27 +112,27 @@ func (r *Result) FirstTokens() *tables.Table {
 	return t
 }
 
-// Measured is what some requests of a run say about a level of service, those in the middle
-// of it: the first ones meet an empty node, and the last ones find it emptying.
+// Measured is the service that requests in the middle of a run get: the first requests meet an
+// empty node, and the last ones find it emptying.
 type Measured struct {
-	Requests      int             `json:"-"` // turned away or served
+	Requests      int             `json:"-"` // served or turned away
 	Attainment    float64         `json:"attainment"`
-	GoodputTokens float64         `json:"goodput_tokens_per_s"` // output tokens of those that attain the targets, a second of the time over which all come
+	GoodputTokens float64         `json:"goodput_tokens_per_s"` // output tokens of requests that attain the targets, per second of the time over which all arrive
 	TTFT          results.Latency `json:"ttft_ms"`
-	TBT           results.Latency `json:"tbt_ms"` // all gaps that end in that time, whosever they are
+	TBT           results.Latency `json:"tbt_ms"` // all gaps that end in that time, of any request
 	TPOT          results.Latency `json:"tpot_ms"`
 	E2E           results.Latency `json:"e2e_ms"`
-	Saturated     bool            `json:"-"` // the whole run
+	Saturated     bool            `json:"-"` // whether the whole run is
 }
 
-// Middle returns the time over which the requests of a trace from one place to before another
-// come. Its requests are in the order of arrival.
+// Middle returns the time over which the requests from ≤ place < to of a trace arrive. The trace
+// must be in order of arrival.
 func Middle(trace *traces.Trace, from, to int) Window {
 	return Window{From: trace.Requests[from].Arrival, To: trace.Requests[to-1].Arrival}
 }
 
-// Measured returns what the requests from one place in the trace to before another say. Gaps
-// are those of Options.Measure. Without such requests it is zero.
+// Measured returns the measurements of the requests from ≤ place < to of the trace. Gaps are those
+// of Options.Measure. Without such requests it is zero.
 func (r *Result) Measured(from, to int, over Window) Measured {
 	if from < 0 || from >= to || to > len(r.Requests) {
 		return Measured{}
@@ -144,26 +144,26 @@ func (r *Result) Measured(from, to int, over Window) Measured {
 		TTFT: o.ttft.Milliseconds(), TPOT: o.tpot.Milliseconds(), E2E: o.e2e.Milliseconds(), TBT: r.measured.Milliseconds(),
 	}
 	if seconds := (over.To - over.From).Seconds(); seconds > 0 {
-		// Gaps between arrivals are one fewer than requests.
+		// There is one gap between arrivals fewer than requests.
 		m.GoodputTokens = float64(o.good) / (seconds * float64(to-from) / float64(to-from-1))
 	}
 	return m
 }
 
-// diary is what is kept of each iteration of a replica, with Options.Iterations.
+// diary is the record of a replica's iterations, with Options.Iterations.
 type diary struct {
 	replica    int
 	iterations []results.IterationRecord
 	gaps       []keptGap
 }
 
-// keptGap is a gap that several requests have at a time.
+// keptGap is a gap that ends at a time for several requests.
 type keptGap struct {
 	at, gap  units.Duration
 	requests int
 }
 
-// add keeps an iteration that has been formed and run.
+// add records an iteration that has run.
 func (d *diary) add(r *replica, start, end units.Duration, did *flow.Work) {
 	x := results.IterationRecord{
 		Replica: d.replica, Start: start, End: end, Decoding: r.iteration.batch.Decoding(), Waiting: r.assembly.Batcher.Waiting(), InSystem: r.assembly.Batcher.InSystem(),

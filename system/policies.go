@@ -12,14 +12,14 @@ import (
 	"github.com/l3sim/l3sim/system/kinds"
 )
 
-// Extension is what a program adds to this module: see docs/reference/policies-and-systems.md.
+// Extension is a program's additions to this module: see docs/reference/policies-and-systems.md.
 type Extension struct {
-	Policies []policy.Policy // more values of policy.name, each with a section of its own where it has keys
-	Systems  []kinds.System  // more values of run.system, each with a section of its own where it has keys
+	Policies []policy.Policy // more values of policy.name, each with its own section if it has keys
+	Systems  []kinds.System  // more values of run.system, each with its own section if it has keys
 }
 
-// Extend returns a loader of configurations that may name what the program adds, too. They run like any other: Load,
-// NewNode, Run. Nothing global changes. What cannot be added is an error that names it: see policy.List.With and kinds.Extend.
+// Extend returns a loader whose configurations may also name the program's additions. They run like any other: Load, NewNode,
+// Run. Nothing global changes. An invalid addition returns an error that names it: see policy.List.With and kinds.Extend.
 func Extend(x Extension) (*configs.Loader, error) {
 	list, err := policies.Builtin().With(x.Policies...)
 	if err != nil {
@@ -28,7 +28,7 @@ func Extend(x Extension) (*configs.Loader, error) {
 	return kinds.Extend(list, x.Systems...)
 }
 
-// PolicyHelp is what 'l3sim config policies' says of a policy.
+// PolicyHelp describes a policy for 'l3sim config policies'.
 type PolicyHelp struct {
 	policy.Description
 	Systems []string `json:"systems"` // that run it
@@ -51,7 +51,7 @@ func Policies(ld *configs.Loader) (help []PolicyHelp) {
 	return help
 }
 
-// WriteText writes it as the command does.
+// WriteText writes the policy as 'l3sim config policies' does.
 func (p *PolicyHelp) WriteText(w io.Writer) error {
 	kind, runs := "exact", "none"
 	if p.Lossy {

@@ -8,13 +8,13 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// population follows the number of requests in a replica over time, as its scheduler counts
-// them: those that wait, prefill, decode or lie on the host.
+// population follows the number of requests in a replica over time, as its scheduler counts them:
+// those that wait, prefill, decode or are on the host.
 type population struct {
 	n     int
 	since units.Duration
-	area  units.Total // of requests times picoseconds, from 0 to since
-	// quarters is area in each quarter of the time in which requests arrive, from 0 to span.
+	area  units.Total // requests times picoseconds, from 0 to since
+	// quarters is area in each quarter of the arrival time, which is 0 to span.
 	span     units.Duration
 	quarters [4]units.Total
 }
@@ -30,7 +30,7 @@ func (p *population) set(now units.Duration, n int) {
 	p.since, p.n = now, n
 }
 
-// bound returns the time at which quarter q begins.
+// bound returns the time at which quarter q of the arrival time begins.
 func (p *population) bound(q int) units.Duration {
 	return p.span/4*units.Duration(q) + p.span%4*units.Duration(q)/4
 }
@@ -43,18 +43,18 @@ func (p *population) quarter(t units.Duration) int {
 	return q
 }
 
-// What is taken for saturation is a share of all requests, and more than what chance brings
-// where there are few: lab/docs/laws-and-metrics.md.
+// Thresholds of saturation: a share of all requests, and a least number, so that chance does not
+// count with few requests: lab/docs/laws-and-metrics.md.
 const (
 	saturatedShare = 0.02
 	leastWaiting   = 10
 )
 
-// saturated says whether a node could not keep up with requests that came over time. One of
-// three is true: the number in the system grew from the second quarter of that time to the
-// third and from there to the fourth, by saturatedShare of the requests that come in half of
-// it and thrice the square root of the number; saturatedShare of all requests
-// waited at once on average, leastWaiting at least; or as large a share was turned away.
+// saturated says whether a node could not keep up with requests that arrive over time. It could not
+// if the number in the system grew from the second quarter of the arrival time to the third and on
+// to the fourth, in all by at least saturatedShare of the requests that arrive in half of it and
+// three times the number's square root; or if saturatedShare of all requests, and at least
+// leastWaiting, waited on average; or if saturatedShare of all requests were turned away.
 func saturated(replicas []*replica) bool {
 	requests, away := 0, 0
 	var waited units.Total

@@ -10,21 +10,21 @@ import (
 	"github.com/l3sim/l3sim/traces"
 )
 
-// Profile is executed batches, to fit latency predictors to (L3, section 6.3).
+// Profile is a sample of executed batches, to which latency predictors are fitted (L3, section
+// 6.3).
 type Profile struct {
 	Samples []scheduler.Sample // of the sub-batches of Batches iterations
 	Batches int
-	// Candidates is how many iterations Batches was chosen from.
+	// Candidates is the number of iterations from which Batches were chosen.
 	Candidates int
 }
 
 // Profile runs the trace and returns at most n of its iterations, with both
 // sub-batches of each.
 //
-// It chooses from the iterations that prefill: theirs are the times that the
-// scheduler asks for, and most iterations of a run of long outputs only decode.
-// Of those of all replicas, replica by replica in order of time, it takes every
-// m-th, so that the profile covers the whole run.
+// It chooses from the iterations that prefill: the scheduler asks for their times, while most
+// iterations of a run with long outputs only decode. From these iterations, replica by replica in
+// order of time, it takes every m-th, so that the profile covers the whole run.
 func (n *Node) Profile(ctx context.Context, trace *traces.Trace, batches int) (*Profile, error) {
 	if err := n.ready(ctx, trace); err != nil {
 		return nil, err

@@ -8,17 +8,18 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// RejectedError is a run that served no request, because each of them fits no empty node or goes beyond the model's context.
+// RejectedError is returned by a run that served no request, because each of them fits no empty node or exceeds the model's
+// context.
 type RejectedError struct {
 	Requests int
 	node     *Node
 	long     int // requests beyond the model's context
-	// The smallest and the largest request that keys and values keep out, and prompts.
+	// The smallest and the largest request that do not fit: in the KV memory, and with their prompt.
 	kv, prompts [2]scheduler.Rejection
 }
 
-// Error says which memory is too small, how large it is, and what the smallest and
-// the largest request need.
+// Error says which memory is too small, its size, and what the smallest and the largest request
+// need.
 func (e *RejectedError) Error() string {
 	text := fmt.Sprintf("the system serves none of the %d requests:", e.Requests)
 	if e.Requests == 1 {
@@ -56,7 +57,8 @@ func (e *RejectedError) Error() string {
 	return text
 }
 
-// rejected returns a *RejectedError where every request is too large. Requests that were refused or came too late are a result.
+// rejected returns a *RejectedError if every request is too large. Requests that were refused or arrived too late count as a
+// result.
 func (n *Node) rejected(replicas []*replica) error {
 	e := &RejectedError{node: n}
 	for _, r := range replicas {

@@ -14,8 +14,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// replica is one data-parallel replica: some of the GPUs, channels and requests
-// of the node, run on its own.
+// replica is one data-parallel replica: a part of the node's GPUs, channels and requests.
 type replica struct {
 	assembly  kinds.Assembly
 	iteration iteration
@@ -24,17 +23,17 @@ type replica struct {
 	check     *flow.Checker // nil without checks
 	fault     error
 	requests  []traces.Request
-	arrivals  []int32 // requests that are known and still to come, in the order in which they do
-	context   int     // tokens beyond which a request is refused, 0 for no limit
+	arrivals  []int32 // known requests that are still to arrive, in order of arrival
+	context   int     // length in tokens beyond which a request is refused, 0 for no limit
 	serving   *scheduler.ServingSpec
 	slo       *scheduler.SLO
-	api       *apiServer // that all replicas share; nil for none
+	api       *apiServer // shared by all replicas; nil for none
 	load      load
 	gaps      gaps
-	drafts    units.Duration // of an iteration that decodes: what the draft model takes
-	host      gpu.HostSpec   // of each iteration
+	drafts    units.Duration // time of the draft model in an iteration that decodes
+	host      gpu.HostSpec   // host work of each iteration
 	emitted   func(request int32, tokens int)
-	left      func(place int32) // the request at a place in the trace has left; nil where nobody waits for that
+	left      func(place int32) // is called when the request at a place in the trace has left; nil: not called
 	out       replicaResult
 	bounds    bounds
 	unitBytes int64 // of an allocation unit on all channels of the replica
@@ -45,41 +44,41 @@ type iteration struct {
 	batch   *scheduler.Batch
 	started units.Duration
 	ends    units.Duration // never while idle
-	late    units.Duration // after the end of an iteration, while that is handled, users have its tokens
+	late    units.Duration // while the end of an iteration is handled: how much later users have its tokens
 }
 
-// observers are those to whom a replica tells what it does.
+// observers record what a replica does.
 type observers struct {
 	recording *Recording   // nil without a timeline
-	diary     *diary       // nil where iterations are not kept
+	diary     *diary       // nil if iterations are not recorded
 	measure   *Window      // the part of the run whose gaps are measured; nil for none
-	misses    *Misses      // nil for a run to its end
+	misses    *Misses      // nil if no misses end the run
 	power     *power.Watts // with a timeline or iterations, else nil
 	progress  func(tokens int64)
 }
 
-// tallied is what a replica has done and held over time.
+// tallied is a replica's work and occupancy over time.
 type tallied struct {
 	population  population
 	kvUnits     steps // allocation units in use, on one channel
 	cached      steps // allocation units of blocks of the cache of prefixes
 	busy        flow.Busy
-	booked      flow.Work      // work that has been added to busy
+	booked      flow.Work      // work that is already in busy
 	bookedUntil units.Duration // end of the last iteration in booked
 }
 
-// replicaResult is what a replica leaves.
+// replicaResult is the result of a replica.
 type replicaResult struct {
 	requests      []results.Request
-	places        []int32 // of each of requests, its place in the trace
-	batch         steps   // requests that decode
+	places        []int32 // by request: its place in the trace
+	batch         steps   // decoding requests
 	fragmentation float64
 	iterations    int64
 	steps         int64 // iterations that decode
-	decoded       int64 // requests of these, each with a token
-	drafted       int64 // tokens that they emitted beside: accepted drafts
+	decoded       int64 // decoding requests of these iterations, each with a token
+	drafted       int64 // accepted drafts that they emitted in addition
 	tokens        int64
-	iterating     units.Duration // of all iterations
+	iterating     units.Duration // time of all iterations
 	end           units.Duration
 }
 
@@ -102,10 +101,11 @@ func (s *steps) set(t units.Duration, v int64) {
 	s.at, s.value = append(s.at, t), append(s.value, v)
 }
 
-// kvBytes returns the bytes of allocation units that are counted on one channel.
+// kvBytes converts allocation units, counted on one channel, to bytes of the replica.
 func (r *replica) kvBytes(used int64) int64 { return used * r.unitBytes }
 
-// checkEvery is how many iterations pass between looks at the context and reports of progress.
+// checkEvery is the number of iterations between checks of the context, and between reports of
+// progress.
 const checkEvery = 256
 
 // run simulates the replica until all its requests are done or ctx is.
@@ -124,7 +124,7 @@ func (r *replica) run(ctx context.Context) error {
 	return r.finish()
 }
 
-// begin readies a replica to run, with the requests that it knows.
+// begin prepares a replica to run the requests that it knows.
 func (r *replica) begin() {
 	r.gaps = newGaps(len(r.requests), r.slo.TBT)
 	r.gaps.measure, r.gaps.diary = r.observers.measure, r.observers.diary
@@ -152,7 +152,7 @@ func (r *replica) finish() error {
 	return nil
 }
 
-// arrival returns when the next request comes, never after the last.
+// arrival returns when the next request arrives, never after the last.
 func (r *replica) arrival() units.Duration {
 	if len(r.arrivals) == 0 {
 		return never
@@ -161,7 +161,7 @@ func (r *replica) arrival() units.Duration {
 }
 
 // step handles all that happens at an instant, in this order. The iteration in progress ends and frees
-// its memory. Requests come. If no iteration is in progress then, the next one is formed.
+// its memory. Requests arrive. If no iteration is in progress then, the next one is formed.
 func (r *replica) step(ctx context.Context, now units.Duration) error {
 	if now == r.iteration.ends {
 		if err := r.ended(ctx, now); err != nil {
@@ -194,7 +194,7 @@ func (r *replica) ended(ctx context.Context, now units.Duration) error {
 	return nil
 }
 
-// settle notes how many requests are in the replica after all that happened now.
+// settle records how many requests are in the replica after all events of this instant.
 func (r *replica) settle(now units.Duration) {
 	n := r.assembly.Batcher.InSystem()
 	if n != r.tallied.population.n {
@@ -206,7 +206,7 @@ func (r *replica) settle(now units.Duration) {
 	}
 }
 
-// receive takes a request that a router sends here; place is its place in the trace.
+// receive takes a request that a router sends to this replica; place is its place in the trace.
 func (r *replica) receive(q traces.Request, place int32, now units.Duration) {
 	r.requests = append(r.requests, q)
 	r.assembly.Batcher.Extend(r.requests)
@@ -216,7 +216,7 @@ func (r *replica) receive(q traces.Request, place int32, now units.Duration) {
 	r.take(int32(len(r.requests)-1), now)
 }
 
-// take queues a request that comes now, or turns it away.
+// take queues a request that arrives now, or turns it away.
 func (r *replica) take(i int32, now units.Duration) {
 	q := &r.out.requests[i]
 	if r.observers.misses != nil {
@@ -253,7 +253,7 @@ func (r *replica) expire(now units.Duration) {
 	})
 }
 
-// leave notes that a request has left, one that was queued or not.
+// leave records that a request has left; queued says whether it had been queued.
 func (r *replica) leave(request int32, queued bool) {
 	if r.check != nil && queued {
 		r.check.Here--
@@ -266,7 +266,7 @@ func (r *replica) leave(request int32, queued bool) {
 	}
 }
 
-// firstLate says whether the first token of a request came too late, which it is known to miss its targets by from then on.
+// firstLate says whether the first token of a request came too late for its targets.
 func (r *replica) firstLate(q *results.Request) bool {
 	return r.slo.TTFT > 0 && q.FirstToken-q.Request.Arrival > r.slo.TTFT
 }
@@ -298,7 +298,7 @@ func (r *replica) decide(now units.Duration) {
 	r.tallied.cached.set(now, r.assembly.Batcher.Ledger.CachedUnits())
 	r.noteStarts(now)
 	if r.iteration.batch.Empty() {
-		if at, ok := r.assembly.Batcher.Comes(); ok { // nothing runs until the next prompt is here
+		if at, ok := r.assembly.Batcher.Comes(); ok { // nothing runs until the next prompt arrives
 			r.iteration.ends = at
 		}
 		return
@@ -340,7 +340,7 @@ func (r *replica) decide(now units.Duration) {
 	r.iteration.ends = end
 }
 
-// noteStarts notes which prompts begin, here or on their way.
+// noteStarts records which prompts begin, here or in transfer.
 func (r *replica) noteStarts(now units.Duration) {
 	for _, i := range r.assembly.Batcher.Coming.Sent {
 		r.out.requests[i].Start = min(r.out.requests[i].Start, now)
@@ -354,11 +354,11 @@ func (r *replica) noteStarts(now units.Duration) {
 	}
 }
 
-// countEvery is how much time may pass until the resources' work goes into sums of 128 bits. Until
-// then the work of 1,024 ranksets, with one more iteration of any length, does not overflow.
+// countEvery is the time after which the resources' work is moved to sums of 128 bits. Until then
+// the work of 1,024 ranksets, with one more iteration of any length, does not overflow.
 const countEvery = units.Duration(1 << 50)
 
-// count adds what the resources did since the last count.
+// count adds the resources' work since the last count.
 func (r *replica) count(end units.Duration) {
 	done := &r.assembly.Engine.Core().Work
 	did := done.Since(&r.tallied.booked)
@@ -393,7 +393,7 @@ func (r *replica) complete(now units.Duration) {
 	r.assembly.Batcher.Complete(r.emitted)
 }
 
-// emit notes the first token after a prompt, or the last one, of a request.
+// emit records the first token after a request's prompt, or its last token.
 func (r *replica) emit(request int32, tokens int) {
 	q, now := &r.out.requests[request], r.out.end
 	prompt := true

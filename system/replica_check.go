@@ -10,12 +10,12 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// bounds is what the hardware of a replica can do at most.
+// bounds is upper limits of a replica's hardware.
 type bounds struct {
 	hbm              units.Bandwidth
-	kvToken, weights units.Bytes   // of a token in all layers, and read at least in every iteration
-	attends          *flow.Attends // nil where every step reads the whole context
-	read             float64       // bytes of keys and values that the steps of requests have read, where these verify drafts
+	kvToken, weights units.Bytes   // bytes of a token in all layers; bytes of weights read at least in every iteration
+	attends          *flow.Attends // nil if every step reads the whole context
+	read             float64       // bytes of keys and values that requests' steps have read, if steps verify drafts
 }
 
 // contexts returns the sum of the contexts of the decode steps of a request.
@@ -24,8 +24,8 @@ func contexts(in, out int) float64 {
 	return float64((float64(in) + float64((steps+1)/2)) * steps)
 }
 
-// decodedContexts returns the sum of the contexts of all decode steps. Tokens that follow a
-// preemption come from a prompt.
+// decodedContexts returns the sum of the contexts of all decode steps. A token that follows a
+// preemption comes from a prompt.
 func (r *replica) decodedContexts() (sum float64) {
 	for i := range r.out.requests {
 		if q := &r.out.requests[i]; !q.Rejected() {
@@ -46,7 +46,7 @@ func (b *bounds) reads(in, out int) (bytes float64) {
 	return bytes
 }
 
-// step returns the bytes of keys and values that a decode step of a request reads at least.
+// step returns the least bytes of keys and values that a decode step of a request reads.
 func (b *bounds) step(r policy.Request) float64 {
 	if b.attends == nil {
 		return float64(r.Context) * float64(b.kvToken)
@@ -54,7 +54,8 @@ func (b *bounds) step(r policy.Request) float64 {
 	return b.attends.Read(r)
 }
 
-// follow adds what a batch reads, each request's keys and values once for all tokens of its step.
+// follow adds the reads of a batch; a request's keys and values count once for all tokens of its
+// step.
 func (b *bounds) follow(batch *scheduler.Batch) {
 	for i := range batch.Sub {
 		sub := &batch.Sub[i]
@@ -67,8 +68,8 @@ func (b *bounds) follow(batch *scheduler.Batch) {
 	}
 }
 
-// checkIteration verifies the laws of scheduling and memory for the batch that
-// has been formed, and reports what the engine found.
+// checkIteration verifies the laws of scheduling and memory for the batch that has been formed, and
+// reports what the engine's checks found.
 func (r *replica) checkIteration(now units.Duration) {
 	c := r.check
 	c.Progress(r.iteration.batch, now)
@@ -93,7 +94,7 @@ func (r *replica) checkIteration(now units.Duration) {
 func (r *replica) checkEnd() error {
 	c := r.check
 	var tokens, gaps int64
-	var between float64 // first tokens and last ones, in picoseconds
+	var between float64 // summed over requests, from first token to last, in picoseconds
 	for i := range r.out.requests {
 		q := &r.out.requests[i]
 		if q.Rejected() {
@@ -124,8 +125,8 @@ func (r *replica) checkEnd() error {
 	return c.Err()
 }
 
-// checkCache verifies that every token of the prompts of requests that were served was found in the cache or prefilled, where
-// there is one, and that its memory is free once it is cleared.
+// checkCache verifies, if there is a cache, that every prompt token of served requests was found in it or prefilled, and that
+// clearing it frees all its memory.
 func (r *replica) checkCache() {
 	prompts := int64(0)
 	for i := range r.out.requests {
@@ -142,9 +143,9 @@ func (r *replica) checkCache() {
 	}
 }
 
-// checkThroughput verifies that the replica was not faster than the peak
-// bandwidth of decode attention for the keys and values that it read, nor than
-// that of its GPUs for reading all weights once an iteration, but for those that units multiply.
+// checkThroughput verifies that the replica read keys and values no faster than the peak bandwidth
+// of decode attention, and all weights once an iteration no faster than the peak bandwidth of its
+// GPUs. Weights that a device beside the GPUs multiplies do not count.
 func (r *replica) checkThroughput() {
 	var read float64
 	for i := range r.out.requests {
@@ -152,7 +153,7 @@ func (r *replica) checkThroughput() {
 			read += float64(r.bounds.reads(q.Request.Input, q.Request.Output))
 		}
 	}
-	// Tokens that follow a preemption are computed by the GPU. What a group shares is read once.
+	// The GPUs compute tokens that follow a preemption. What a group shares is read once.
 	read -= float64(float64(r.assembly.Batcher.Recomputed+r.assembly.Engine.Side().Attends.Spared) * float64(r.bounds.kvToken))
 	if r.serving.Verified() > 1 {
 		read = r.bounds.read - float64(float64(r.assembly.Engine.Side().Attends.Spared)*float64(r.bounds.kvToken))

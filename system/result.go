@@ -14,13 +14,13 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// Result is what a run of a node leaves.
+// Result is the result of a node's run.
 type Result struct {
 	Requests   []results.Request // in the order of the trace
 	Wall       time.Duration     // set by the caller
 	Tasks      int64             // operations of the run, those of skipped layers included
-	Recordings []*Recording      // a replica each, with Options.Timeline
-	// Iterations is those of one replica after another, with Options.Iterations.
+	Recordings []*Recording      // one per replica, with Options.Timeline
+	// Iterations is the iterations of all replicas, replica by replica, with Options.Iterations.
 	Iterations []results.IterationRecord
 
 	trace *traces.Trace
@@ -40,12 +40,12 @@ func (r *Result) Batch() results.Batch {
 type betweenTokens struct {
 	tbt       *results.Distribution // all gaps
 	gaps      []keptGap             // with Options.Iterations
-	measured  results.Distribution  // those of Options.Measure
+	measured  results.Distribution  // gaps of Options.Measure
 	tbtDecode results.Latency
 	stall     results.Stalls
 }
 
-// scheduling is what became of the requests of a run, and of its iterations.
+// scheduling counts the outcomes of a run's requests, and its iterations.
 type scheduling struct {
 	iterations, tokens, rejected int64
 	preemptions                  int64
@@ -59,7 +59,7 @@ type scheduling struct {
 	attention                    results.Attention
 }
 
-// used is what a run takes of the hardware of its node.
+// used is the use of a node's hardware by a run.
 type used struct {
 	busy                     results.Utilization
 	waits                    results.Waits
@@ -76,7 +76,7 @@ func (n *Node) result(trace *traces.Trace, replicas []*replica) *Result {
 	r := &Result{trace: trace, Requests: make([]results.Request, len(trace.Requests))}
 	var total flow.Busy
 	var iterating units.Total
-	decode, stalls := &replicas[0].gaps.decode, &replicas[0].gaps.stalls // which all others are added to
+	decode, stalls := &replicas[0].gaps.decode, &replicas[0].gaps.stalls // to which all others are added
 	r.saturated = saturated(replicas)
 	for i, rep := range replicas {
 		for j := range rep.out.requests {
@@ -136,7 +136,7 @@ func (n *Node) result(trace *traces.Trace, replicas []*replica) *Result {
 	return r
 }
 
-// stepMean returns the mean requests of a decode step, added up over the replicas.
+// stepMean returns the mean number of requests in a decode step, summed over the replicas.
 func stepMean(replicas []*replica) float64 {
 	sum := 0.0
 	for _, r := range replicas {
@@ -147,7 +147,7 @@ func stepMean(replicas []*replica) float64 {
 	return sum
 }
 
-// busySeconds returns the time that the replicas ran, added up.
+// busySeconds returns the running time of the replicas, summed.
 func busySeconds(replicas []*replica) float64 {
 	sum := 0.0
 	for _, r := range replicas {
@@ -156,7 +156,7 @@ func busySeconds(replicas []*replica) float64 {
 	return sum
 }
 
-// kvBytes returns the KV memory of the node; peak is in allocation units, over the replicas.
+// kvBytes returns the KV memory of the node; peak is in allocation units, summed over the replicas.
 func (n *Node) kvBytes(peak int64) results.KVBytes {
 	m := n.memory
 	return results.KVBytes{Capacity: int64(m.Unit) * m.Capacity * int64(n.Replicas()), Peak: int64(m.Unit) * peak}
@@ -175,7 +175,7 @@ func (n *Node) utilization(w *flow.Busy, end units.Duration) results.Utilization
 	return results.Utilization{GPU: u[flow.OfGPU], PIM: u[flow.OfPIM], PCIeDown: u[flow.OfDown], PCIeUp: u[flow.OfUp], Channel: u[flow.OfChannel]}
 }
 
-// waits returns what GPUs and ranksets wait for, in shares of end.
+// waits returns the waits of GPUs and ranksets by cause, as shares of end.
 func (n *Node) waits(replicas []*replica, w *flow.Busy, end units.Duration) (s results.Waits) {
 	ranksets := n.hw.AttentionDevices()
 	all := float64(max(end, 1)) * float64(len(replicas))
@@ -199,7 +199,8 @@ func (n *Node) waits(replicas []*replica, w *flow.Busy, end units.Duration) (s r
 	return s
 }
 
-// extrapolated returns the shares of the GPUs' time that kernels take beyond what their parameters were fitted to.
+// extrapolated returns the shares of the GPUs' time in kernels beyond the range to which their parameters were
+// fitted.
 func extrapolated(replicas []*replica, gpuTime units.Total) (share [gpu.Kinds]float64) {
 	for k := range share {
 		var sum units.Total
@@ -213,7 +214,7 @@ func extrapolated(replicas []*replica, gpuTime units.Total) (share [gpu.Kinds]fl
 	return share
 }
 
-// meanIteration divides the time of all iterations by what their GPUs do in it.
+// meanIteration splits the mean time of an iteration by the work of its GPUs.
 func meanIteration(iterations int64, time units.Total, w *flow.Busy) results.Iteration {
 	if iterations == 0 {
 		return results.Iteration{}
@@ -223,7 +224,7 @@ func meanIteration(iterations int64, time units.Total, w *flow.Busy) results.Ite
 	return results.Iteration{Mean: each(all), Dense: each(gpu - attention), Attention: each(attention), Waiting: each(all - gpu)}
 }
 
-// meanBatch returns the mean over [0, end) of the requests that decode.
+// meanBatch returns the mean number of decoding requests over [0, end).
 func meanBatch(replicas []*replica, end units.Duration) float64 {
 	if end == 0 {
 		return 0
@@ -242,7 +243,7 @@ func meanBatch(replicas []*replica, end units.Duration) float64 {
 	return sum
 }
 
-// maxOfSum returns the maximum over time of the sum of a function of each replica: what changes at one time counts
+// maxOfSum returns the maximum over time of a function summed over the replicas. Changes at the same time count
 // together.
 func maxOfSum(replicas []*replica, of func(*replica) *steps) int64 {
 	var sum, top int64
@@ -317,11 +318,11 @@ func (r *Result) Summary(cfg *configs.Config) (*results.Summary, error) {
 	return s, nil
 }
 
-// outcomes is what became of the requests of a run.
+// outcomes sums up the outcomes of a run's requests.
 type outcomes struct {
 	queue, ttft, tpot, e2e results.Distribution
 	count                  [results.TooLong + 1]int64
-	prompts                int64 // tokens of the prompts of those served
+	prompts                int64 // prompt tokens of served requests
 	attained, good         int64 // requests that met the targets, and their output tokens
 }
 
@@ -349,7 +350,7 @@ func (r *Result) outcomes() *outcomes {
 	return o
 }
 
-// arrivals describes how the requests came; of a closed loop, what rate came of it.
+// arrivals describes how requests arrived; for a closed loop, it includes the rate that resulted.
 func (r *Result) arrivals() results.Arrivals {
 	a := r.trace.Described()
 	if a.Closed != nil || r.trace.Waits() {

@@ -8,7 +8,7 @@ import (
 	"github.com/l3sim/l3sim/traces"
 )
 
-// choose returns the replica for a request; of several alike the first.
+// choose returns the replica for a request; of equals the first.
 func (f *front) choose(place int32) *replica {
 	if f.router == scheduler.RouteRoundRobin {
 		return f.replicas[int(place)%len(f.replicas)]
@@ -21,7 +21,7 @@ func (f *front) choose(place int32) *replica {
 	})
 }
 
-// cached returns the tokens of a request's prompt that a replica need not prefill, as far as the router asks for them.
+// cached returns the tokens of a request's prompt that a replica has in its cache, if the router's policy counts them.
 func (f *front) cached(r *replica, place int32) int64 {
 	if f.router != scheduler.RoutePrefixAffinity {
 		return 0
@@ -29,11 +29,11 @@ func (f *front) cached(r *replica, place int32) int64 {
 	return int64(r.assembly.Batcher.Cached(&f.requests[place]))
 }
 
-// load is the tokens of a replica's requests as a router sees them: what was sent and what
-// came back. How long an output will be it is told.
+// load is the tokens of a replica's requests as a router sees them: those sent and those returned.
+// The router knows each request's output length.
 type load struct {
 	kv          int64 // prompts, and tokens emitted so far
-	outstanding int64 // prompts without a first token, and tokens to come
+	outstanding int64 // prompts without a first token, and tokens still to be emitted
 }
 
 func (l *load) add(q *traces.Request) {
@@ -47,7 +47,7 @@ func (l *load) drop(q *traces.Request) {
 	l.outstanding -= int64(q.Input + q.Output)
 }
 
-// emit counts tokens that came back, and the prompts of requests whose first tokens are among them.
+// emit counts returned tokens, and the prompts of requests whose first tokens are among them.
 func (l *load) emit(tokens, prompts int) {
 	l.kv += int64(tokens)
 	l.outstanding -= int64(tokens + prompts)

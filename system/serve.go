@@ -11,19 +11,19 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// front stands before the replicas of a node that depend on one another: through a router that
-// looks at them, or through users who wait for answers. Everything happens in one loop over time.
+// front runs replicas that depend on one another in one loop over time: a router looks at all of
+// them, or users wait for answers before they send.
 type front struct {
 	replicas []*replica
 	router   string
 	requests []traces.Request
-	order    []int32 // requests that come whatever becomes of others, by arrival; in a closed loop as users send them
-	next     int     // first of order that has not come
+	order    []int32 // requests that arrive independently of others, by arrival; in a closed loop in the order in which users send them
+	next     int     // first of order that has not arrived
 	closed   bool    // order waits for users
 	think    func() units.Duration
-	due      due               // what users send
+	due      due               // what users will send
 	after    map[int32][]int32 // of a turn of a conversation, the turns that wait for its end
-	waits    map[int32]joining // for what each of these waits
+	waits    map[int32]joining // what each of these waits for
 	api      *apiServer        // nil for none
 	now      units.Duration
 }
@@ -58,7 +58,7 @@ func newFront(trace *traces.Trace, router string, replicas []*replica) *front {
 // joining is a turn of a conversation that waits for others.
 type joining struct {
 	turns int            // that have not ended
-	last  units.Duration // the latest end of those that have
+	last  units.Duration // the latest end of turns that have ended
 }
 
 const nobody = -1 // the place of no request
@@ -72,8 +72,9 @@ func inOrder(requests []traces.Request) []int32 {
 	return order
 }
 
-// answer has a user who has the answer to a request after some time, or begins, send the next one after a
-// thought: in a closed loop the next of all, in a conversation the next turn.
+// answer makes a user send the next request: in a closed loop the next of all, in a conversation the next
+// turn. The user has the answer to the request at place after a time late, and then thinks. With nobody
+// as place, the user begins.
 func (f *front) answer(place int32, late units.Duration) {
 	if f.api != nil {
 		f.api.inside.Add(late)
@@ -91,7 +92,7 @@ func (f *front) answer(place int32, late units.Duration) {
 	}
 }
 
-// arrival returns when the next request comes, from a user or out of the API server, never after the last.
+// arrival returns when the next request arrives, from a user or from the API server; never after the last.
 func (f *front) arrival() units.Duration {
 	at := never
 	if f.next < len(f.order) && !f.closed {
@@ -128,7 +129,7 @@ func (f *front) run(ctx context.Context) error {
 	return nil
 }
 
-// step handles all that happens at an instant: iterations end, requests come, and replicas
+// step handles all that happens at an instant: iterations end, requests arrive, and replicas
 // without an iteration form the next one.
 func (f *front) step(ctx context.Context, now units.Duration) error {
 	f.now = now
@@ -154,7 +155,7 @@ func (f *front) step(ctx context.Context, now units.Duration) error {
 	return nil
 }
 
-// take sends the request that comes now to a replica, or to the API server before it.
+// take sends the request that arrives now to a replica, or to the API server in front of it.
 func (f *front) take() {
 	if f.api.ready() == f.now {
 		p := f.api.next()
@@ -178,14 +179,14 @@ func (f *front) take() {
 	f.choose(place).receive(q, place, f.now)
 }
 
-// sent is a request that a user sends at a time: the one at a place in the trace, or the next
-// of all.
+// sent is a request that a user sends at a time: the one at a place in the trace, or (nobody) the
+// next of all.
 type sent struct {
 	at    units.Duration
 	place int32
 }
 
-type due []sent // a heap of what users send, by time and place
+type due []sent // a heap of requests that users will send, by time and place
 
 // Len, Less, Swap, Push and Pop are those of container/heap.
 func (d due) Len() int { return len(d) }

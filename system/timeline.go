@@ -10,34 +10,34 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// Window is a part of a run to record: iterations that lie in it, wholly or in part. An empty one stands for steady
-// decoding: the first steadyIterations in which so many requests decode that at no later time a quarter more do. An
-// iteration without prompts counts as if twice as many decoded.
+// Window is the part of a run to record: iterations that lie in it, wholly or in part. An empty window stands for
+// steady decoding: the first steadyIterations whose batch no later iteration exceeds by a quarter. An iteration
+// without prompts weighs as if twice as many requests decoded.
 type Window struct{ From, To units.Duration }
 
 const steadyIterations = 2
 
 func (w *Window) overlaps(start, end units.Duration) bool { return start < w.To && end > w.From }
 
-// Recording is what one replica did within a window.
+// Recording is the activity of one replica within a window.
 type Recording struct {
 	Replica int
-	Run     string // what the run is called where a timeline shows several, else ""
-	Window         // where the run chooses it, the iterations that it has chosen
+	Run     string // name of the run if a timeline shows several, else ""
+	Window         // the iterations that the run has chosen, if it chooses
 	chooses bool
-	weight  int         // of the first iteration of a chosen window, as Window counts
-	Spans   []flow.Span // in the order of their starts within an iteration
+	weight  int         // of the first iteration of a chosen window, see Window
+	Spans   []flow.Span // in order of their starts within an iteration
 	// Batch and KVBytes are sampled at every iteration.
 	Samples  []Sample
 	ranksets int
 
 	resources []flow.Resource
-	parts     map[units.Duration][]gpus.Part // of the block that starts then
-	phases    map[int][]phase                // of each request, by its ID in the trace, in the order of time
-	order     []int                          // of the requests' first phases
+	parts     map[units.Duration][]gpus.Part // of the block that starts at a time
+	phases    map[int][]phase                // by ID of the request in the trace, in order of time
+	order     []int                          // requests in the order of their first phases
 }
 
-// phase is iterations without a gap in which a request does one thing.
+// phase is a run of iterations, without a gap, in which a request does one thing.
 type phase struct {
 	name       string
 	start, end units.Duration
@@ -50,16 +50,16 @@ type Sample struct {
 	Decoding int   // requests that decode
 	Prefill  int   // prompt tokens
 	KVBytes  int64 // allocated, over the replica
-	// Watts of all GPUs of the replica, mean until End, when the iteration ends; from
-	// there to the next one they are IdleWatts.
+	// Watts of all GPUs of the replica, mean until End, when the iteration ends; then IdleWatts until
+	// the next iteration.
 	Watts, IdleWatts float64
-	Draws, IdleDraws power.DeviceWatts // watts by device, all that the replica draws with its share of the node included
+	Draws, IdleDraws power.DeviceWatts // watts by device, of the replica and its share of the node
 	End              units.Duration
-	loads            []decodeLoad // by sub-batch · R + rankset offset, and then by sub-batch, what the host's CPUs decode
+	loads            []decodeLoad // by sub-batch · R + rankset offset; then by sub-batch, the requests of the host's CPUs
 	prompts          [2]int       // prompt tokens by sub-batch
 }
 
-// decodeLoad is the requests of an iteration that decode in one place.
+// decodeLoad is the requests of an iteration whose decode attention is in one place.
 type decodeLoad struct {
 	requests int
 	context  int64 // tokens of all their contexts
@@ -69,8 +69,8 @@ func (d *decodeLoad) add(o decodeLoad) {
 	d.requests, d.context = d.requests+o.requests, d.context+o.context
 }
 
-// admits says whether an iteration belongs to the recording. Where the run chooses the window, an iteration of a
-// quarter more weight begins it anew.
+// admits says whether an iteration belongs to the recording. If the run chooses the window, an iteration of a
+// quarter more weight starts it again.
 func (r *Recording) admits(start, end units.Duration, b *scheduler.Batch) bool {
 	if !r.chooses {
 		return r.overlaps(start, end)
@@ -92,8 +92,8 @@ func (r *Recording) admits(start, end units.Duration, b *scheduler.Batch) bool {
 	return true
 }
 
-// record keeps the spans of the iteration that has just been run. Engines are
-// deterministic, so that running it again takes the same time.
+// record keeps the spans of the iteration that has just run. Engines are deterministic, so running
+// it again takes the same time.
 func (r *replica) record(start, end units.Duration, did *flow.Work) {
 	rec, f, side := r.observers.recording, r.assembly.Engine.Core(), r.assembly.Engine.Side()
 	first := len(rec.Spans)
@@ -116,7 +116,7 @@ func (r *replica) record(start, end units.Duration, did *flow.Work) {
 	}
 }
 
-// decodeLoads returns what Sample keeps of the batch by sub-batch and rankset.
+// decodeLoads returns the loads of Sample by sub-batch and rankset.
 func (r *replica) decodeLoads() (loads []decodeLoad, prompts [2]int) {
 	n := r.observers.recording.ranksets
 	loads = make([]decodeLoad, 2*n+2)
@@ -153,7 +153,7 @@ func (r *replica) recordRequests(start, end units.Duration) {
 	}
 }
 
-// phase adds an iteration to its request's latest phase, or begins another one.
+// phase adds an iteration to its request's latest phase, or begins a new one.
 func (r *Recording) phase(request int, p phase) {
 	all := r.phases[request]
 	if n := len(all); n == 0 {

@@ -9,7 +9,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// iterations writes, for each iteration, what resources and sub-batches do, and the arrows of its attention.
+// iterations writes the activity of resources and sub-batches in each iteration, and the arrows of its
+// attention.
 func (t *traceWriter) iterations(r *Recording) {
 	named, spans := [subBatches]bool{}, r.Spans
 	for i := range r.Samples {
@@ -40,8 +41,8 @@ func (t *traceWriter) iterations(r *Recording) {
 	}
 }
 
-// subBatch writes what a sub-batch does in an iteration: it is on the GPUs with its dense operators, it attends,
-// wherever that is, or it waits for GPUs that the other sub-batch has.
+// subBatch writes what a sub-batch does in an iteration: its dense operators run on the GPUs, it attends on any
+// device, or it waits for GPUs that the other sub-batch occupies.
 func (t *traceWriter) subBatch(r *Recording, i *Sample, sub int, own []flow.Span) {
 	slice := func(name string, start, end units.Duration, args timeline.Args) {
 		if start < end && r.overlaps(start, end) {
@@ -51,7 +52,7 @@ func (t *traceWriter) subBatch(r *Recording, i *Sample, sub int, own []flow.Span
 	args := timeline.Args{}
 	i.describe(args, sub, r.ranksets)
 	slice("iteration", i.At, i.End, args)
-	at, attended := i.At, i.At // ends of the latest dense operator, and of the attention behind it
+	at, attended := i.At, i.At // ends of the latest dense operator, and of the attention after it
 	for _, s := range own {
 		layer := timeline.Args{"layer": s.B}
 		switch uint8(s.Kind) {
@@ -61,15 +62,16 @@ func (t *traceWriter) subBatch(r *Recording, i *Sample, sub int, own []flow.Span
 			slice("waits for the GPUs", attended, s.Start, layer)
 			slice("on the GPUs", s.Start, s.End, layer)
 			at = s.End
-		case flow.OpPromptDown, flow.OpLeaving, flow.OpUnitFeedForward: // beside what the sub-batch does
+		case flow.OpPromptDown, flow.OpLeaving, flow.OpUnitFeedForward: // runs beside the sub-batch's own work
 		default:
 			attended = max(attended, s.End)
 		}
 	}
 }
 
-// arrows draws, for each layer's attention on one device, from the operator on the GPUs that makes its queries over
-// the link to the device, and over the link to the operator that takes the results.
+// arrows draws two arrows for each layer's attention on a device. The first leads from the GPU operator that makes
+// the queries over the link to the device, the second from there over the link to the operator that takes the
+// results.
 func (t *traceWriter) arrows(r *Recording, own []flow.Span) {
 	type attention struct{ group, layer int32 }
 	dense := map[int32]flow.Span{} // by the layer whose queries the operator makes
@@ -88,7 +90,7 @@ func (t *traceWriter) arrows(r *Recording, own []flow.Span) {
 			case len(chain) == 0:
 				order = append(order, key)
 				chain = []flow.Span{dense[s.B]}
-			case chain[len(chain)-1].Kind == s.Kind: // the operation goes on
+			case chain[len(chain)-1].Kind == s.Kind: // the operation continues
 				continue
 			}
 			chains[key] = append(chain, s)

@@ -11,8 +11,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// WriteTimeline writes recordings, one a replica of a run, for Perfetto: a process for each replica, a track
-// for each resource and for each request that runs, counters for the batch and the KV memory.
+// WriteTimeline writes the recordings of a run's replicas for Perfetto: a process for each replica, a track
+// for each resource and each request that runs, and counters for the batch and the KV memory.
 func WriteTimeline(w *timeline.Writer, recordings []*Recording) {
 	t := traceWriter{Writer: w}
 	for t.process = range recordings {
@@ -23,21 +23,21 @@ func WriteTimeline(w *timeline.Writer, recordings []*Recording) {
 // traceWriter writes one process after another.
 type traceWriter struct {
 	*timeline.Writer
-	process int // at hand
+	process int // current process
 }
 
 func (t *traceWriter) on(thread int) timeline.Track {
 	return timeline.Track{Process: t.process, Thread: thread}
 }
 
-// power writes the watts of the GPUs, and of all.
+// power writes the watts of the GPUs, and of the replica with its share of the node.
 func (t *traceWriter) power(at units.Duration, watts float64, all power.DeviceWatts) {
 	t.Counters(t.process, "GPU power (W)", at, timeline.Args{"watts": watts})
 	t.Counters(t.process, "power (W)", at, all.Args())
 }
 
-// tracks names the tracks of the resources that a timeline shows: one for each lane, and one more for what a transfer on
-// a link is on the memory channels.
+// tracks names the tracks of the resources that a timeline shows: one for each lane, and one more for a link's use of
+// the memory channels.
 func (t *traceWriter) tracks(resources []flow.Resource) {
 	for i := range resources {
 		r := &resources[i]
@@ -60,7 +60,7 @@ func (t *traceWriter) tracks(resources []flow.Resource) {
 	}
 }
 
-// thread returns the thread of a resource, behind those of the sub-batches.
+// thread returns the thread of a resource; the threads of the sub-batches come first.
 func thread(resource int32) int {
 	if resource >= flow.TrackRank {
 		return subBatches + int(resource-flow.TrackRank) + 5
@@ -68,7 +68,7 @@ func thread(resource int32) int {
 	return subBatches + int(resource)
 }
 
-const subBatches = 2 // of an iteration, at most
+const subBatches = 2 // largest number in an iteration
 
 // recording writes a replica as one process of a Chrome trace: its tracks, counters and spans.
 func (t *traceWriter) recording(r *Recording) {
@@ -79,7 +79,7 @@ func (t *traceWriter) recording(r *Recording) {
 	t.Process(t.process, name)
 	t.tracks(r.resources)
 	for i, s := range r.Samples {
-		if i == 0 && s.At > r.From { // until then the GPUs wait
+		if i == 0 && s.At > r.From { // the GPUs wait until then
 			t.power(r.From, s.IdleWatts, s.IdleDraws)
 		}
 		t.power(s.At, s.Watts, s.Draws)
@@ -93,8 +93,8 @@ func (t *traceWriter) recording(r *Recording) {
 	t.requests(r)
 }
 
-// requests writes what requests do as nested asynchronous events, which Perfetto
-// shows as a track a request under one heading: a request around its phases.
+// requests writes the phases of requests as nested asynchronous events. Perfetto shows them as a
+// track per request under one heading, with the request around its phases.
 func (t *traceWriter) requests(r *Recording) {
 	for _, id := range r.order {
 		a, phases := &timeline.Async{Process: t.process, Category: "request", ID: fmt.Sprint(id)}, r.phases[id]
@@ -107,7 +107,7 @@ func (t *traceWriter) requests(r *Recording) {
 	}
 }
 
-// span writes one span of an iteration, the steps within it, and what it is on the channels.
+// span writes one span of an iteration, the steps within it, and its use of the channels.
 func (t *traceWriter) span(r *Recording, i *Sample, s flow.Span) {
 	n := r.ranksets
 	sub := int(s.A) / n
@@ -115,7 +115,7 @@ func (t *traceWriter) span(r *Recording, i *Sample, s flow.Span) {
 	switch {
 	case s.Resource == flow.TrackGPU:
 		i.describe(args, sub, n)
-	case uint8(s.Kind) == flow.OpHostAttention && i.loads[2*n+sub].requests > 0: // else the CPUs attend for those of the GPUs
+	case uint8(s.Kind) == flow.OpHostAttention && i.loads[2*n+sub].requests > 0: // without such requests, the CPUs attend for those of the GPUs
 		i.loads[2*n+sub].describe(args)
 		args["offset"] = int(s.A) % n
 	default:
@@ -148,7 +148,8 @@ func (d *decodeLoad) describe(args timeline.Args) {
 	args["decoding requests"], args["context tokens"] = d.requests, d.context
 }
 
-// describe says what sub-batch sub does in the iteration, over all ranksets and the host.
+// describe adds the requests and tokens of sub-batch sub in the iteration, over all ranksets and
+// the host.
 func (s *Sample) describe(args timeline.Args, sub, ranksets int) {
 	all := s.loads[2*ranksets+sub]
 	for _, d := range s.loads[sub*ranksets : (sub+1)*ranksets] {
@@ -158,5 +159,6 @@ func (s *Sample) describe(args timeline.Args, sub, ranksets int) {
 	args["prompt tokens"] = s.prompts[sub]
 }
 
-// categories are those of the resources' tracks in order, the last for all that follow.
+// categories are the categories of the resources' tracks in order, the last one for all that
+// follow.
 var categories = [...]string{"gpu", "pcie", "pcie", "channel", "channel", "attention"}

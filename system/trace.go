@@ -12,15 +12,13 @@ import (
 	"github.com/l3sim/l3sim/traces"
 )
 
-// DefaultRequests is how many requests of a built-in trace run where no number
-// is given (L3, section 6.2).
+// DefaultRequests is the number of requests of a built-in trace if none is given (L3, section 6.2).
 const DefaultRequests = 1000
 
-// LoadTrace returns the requests that run.trace, run.requests and run.seed
-// name: drawn where run.trace is a built-in name, else read from the file. Of
-// these, arrivals.window and run.common_to leave some: those of a part of the time,
-// and those that some systems can hold. They come as [arrivals] says. A name that is
-// neither is an *input.Error, and so are systems that can hold no request.
+// LoadTrace returns the requests that run.trace, run.requests and run.seed name: drawn if run.trace
+// is a built-in name, else read from the file. arrivals.window selects a part of the time,
+// run.common_to the requests that all named systems can hold. They arrive as [arrivals] says. A
+// name that is neither returns an *input.Error, and so do systems that can hold no request.
 func LoadTrace(cfg *configs.Config) (*traces.Trace, error) {
 	trace, err := LoadRequests(cfg)
 	if err != nil {
@@ -29,8 +27,8 @@ func LoadTrace(cfg *configs.Config) (*traces.Trace, error) {
 	return trace.Arrive(cfg.Arrivals, cfg.Run.Seed)
 }
 
-// LoadRequests returns the requests of LoadTrace as the file has them, before they come as
-// [arrivals] says.
+// LoadRequests returns the requests of LoadTrace with the arrival times of the file, before
+// [arrivals] applies.
 func LoadRequests(cfg *configs.Config) (*traces.Trace, error) {
 	if err := cfg.Made(); err != nil {
 		return nil, err
@@ -48,8 +46,8 @@ func LoadRequests(cfg *configs.Config) (*traces.Trace, error) {
 	return trace, err
 }
 
-// TraceMoments returns the moments of the trace that LoadTrace returns, and its errors. It keeps no requests of a built-in trace
-// that is run as a whole.
+// TraceMoments returns the moments of the trace that LoadTrace returns, and its errors. It does not store the requests of a
+// built-in trace that is run as a whole.
 func TraceMoments(cfg *configs.Config) (traces.Moments, error) {
 	if err := cfg.Made(); err != nil {
 		return traces.Moments{}, err
@@ -99,10 +97,10 @@ func loadWhole(cfg *configs.Config) (*traces.Trace, error) {
 	return whole.Redraw(n, cfg.Run.Seed)
 }
 
-// common returns the requests of a trace that every one of the systems of
-// run.common_to can hold, on the hardware and under the policies of cfg.
+// common returns the requests of a trace that each of the systems of run.common_to can hold, on the
+// hardware and under the policies of cfg.
 func common(cfg *configs.Config, trace *traces.Trace) (*traces.Trace, error) {
-	left, all := *trace, cfg.Run.CommonTo == "all" // that run the policy
+	left, all := *trace, cfg.Run.CommonTo == "all" // of those that run the policy
 	for _, name := range cfg.CommonSystems() {
 		other := *cfg
 		other.Run.System = name

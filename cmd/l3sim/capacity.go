@@ -40,13 +40,13 @@ middle 80% of a run. Requests arrive in the pattern of the trace, or as --arriva
 		if err := cli.NotEmpty(cmd, "out"); err != nil {
 			return err
 		}
-		return p.start(cmd, p.capacity, !p.search.Tune) // which searches each row's own layout
+		return p.start(cmd, p.capacity, !p.search.Tune) // capacity without a search keeps each row's own layout
 	}
 	return cmd
 }
 
-// start does something with what the flags amount to: one configuration, or all combinations of
-// several systems, models, GPUs, policies and further keys, which may have one layout. Where they are several, one may be an error.
+// start runs do with the combinations that the flags give: one configuration, or all combinations of several systems, models, GPUs,
+// policies and further keys. With oneLayout they share one layout. If there are several, some may be errors.
 func (p *planner) start(cmd *cobra.Command, do func(*cobra.Command, []sweep.Combination) error, oneLayout bool, further ...string) error {
 	given, err := p.config.Given(cmd)
 	if err == nil {
@@ -64,13 +64,13 @@ func (p *planner) start(cmd *cobra.Command, do func(*cobra.Command, []sweep.Comb
 	case !several:
 		cfg, err := p.config.Load(cmd)
 		all = []sweep.Combination{{Config: cfg, Options: given, Err: err}}
-	case err == nil: // no plan, which would load each trace as a run does: a search takes more requests
+	case err == nil: // not a plan, which would load each trace as a run does: a search takes more requests
 		all, err = sweep.Combinations(p.asked)
 	}
 	if err != nil {
 		return err
 	}
-	for i := range all { // a search of rates tries no variant of a preset
+	for i := range all { // a search of rates does not try variants of a preset
 		c := &all[i]
 		if names, err := p.asked.Loader.Variants(c.Options); c.Err == nil && err == nil && len(names) > 0 {
 			p.Note("%s runs as the preset has it; its variants %s are not tried, --set run.variant=NAME chooses one", c.Config.Run.System, strings.Join(names, ", "))

@@ -35,7 +35,7 @@ type comparedRun struct {
 	sweep.Run
 }
 
-// compare runs a comparison and prints one table, a row a system or model, or one JSON object.
+// compare runs a comparison and prints a table with a row per system or model, or one JSON object.
 func (a *app) compare(ctx context.Context, file *design.File, f *runFlags) error {
 	options, err := f.options()
 	if err != nil {
@@ -98,7 +98,7 @@ func (a *app) compare(ctx context.Context, file *design.File, f *runFlags) error
 	return late
 }
 
-// oneLayout gives all rows of a comparison the same GPUs a replica, and says so.
+// oneLayout gives all rows of a comparison the same GPUs per replica, with a note.
 func (a *app) oneLayout(file *design.File) error {
 	changes, err := sweep.OneLayout(file)
 	for _, change := range changes {
@@ -107,14 +107,14 @@ func (a *app) oneLayout(file *design.File) error {
 	return err
 }
 
-// noteLayouts says where points of one model differ in the GPUs of a replica.
+// noteLayouts says where points of one model differ in the GPUs per replica.
 func (a *app) noteLayouts(plan *sweep.Plan) {
 	for _, text := range plan.Layouts() {
 		a.Note("%s", text)
 	}
 }
 
-// runAll runs the points of a file, and keeps all of each.
+// runAll runs the points of a file, and keeps all results of each.
 func (a *app) runAll(ctx context.Context, file *design.File, version string, o system.Options) (*comparison, *sweep.Outcome, error) {
 	plan, err := sweep.NewPlan(file, version)
 	if err != nil {
@@ -161,7 +161,7 @@ func (c *comparison) end() float64 {
 	return end
 }
 
-// write writes the folders that were asked for, one of all runs and in it one for each, and returns the recordings of all runs.
+// write writes the requested folders (one of all runs, in it one for each) and returns the recordings of all runs.
 func (c *comparison) write(f *runFlags, o *sweep.Outcome) (recordings []*system.Recording, err error) {
 	for i := range c.plan.Points {
 		p := &c.plan.Points[i]
@@ -196,7 +196,7 @@ func (c *comparison) write(f *runFlags, o *sweep.Outcome) (recordings []*system.
 // comparedJSON is the JSON of several runs.
 type comparedJSON struct {
 	Schema string              `json:"schema"`
-	Runs   []*results.Summary  `json:"runs"` // each as of one run, in the order of the flags
+	Runs   []*results.Summary  `json:"runs"` // each as for a single run, in the order of the flags
 	Failed []sweep.FailedPoint `json:"failed_points"`
 }
 

@@ -32,10 +32,10 @@ Quantities have units: "625ps", "25.6GB/s", "2TiB". Keys are case-sensitive.`
 	return group
 }
 
-// kindOfWord is the kinds of presets that users ask for by words that are no command.
+// kindOfWord is the kind of presets for words that users try although they are no command.
 var kindOfWord = map[string]configs.Kind{"model": configs.Model, "models": configs.Model, "gpus": configs.GPUs, "price": configs.PriceLists, "prices": configs.PriceLists}
 
-// presetWords has a command that lists presets of a kind stand for each of these words.
+// presetWords maps each of these words to a command that lists presets of its kind.
 func presetWords(list string) map[string]string {
 	instead := map[string]string{}
 	for word, kind := range kindOfWord {
@@ -154,7 +154,7 @@ as WORD.`,
 	return cmd
 }
 
-// printKeys prints a line for each key of a section, or that a word finds; value heads the column of its values.
+// printKeys prints a line for each key of a section, or found by a word; value heads the column of its values.
 func (a *app) printKeys(o configs.Options, word, value string) error {
 	found, err := system.Configs().Find(o, word)
 	if err != nil {
@@ -180,7 +180,7 @@ func (a *app) printKeys(o configs.Options, word, value string) error {
 	})
 }
 
-// quoted writes a value that is empty so that it can be seen.
+// quoted makes an empty value visible.
 func quoted(value string) string { return cmp.Or(value, `""`) }
 
 // printExplanation prints a key's meaning, range, value and source.

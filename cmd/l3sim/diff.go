@@ -72,7 +72,7 @@ func (a *app) diff(base, updated string, f *diffFlags) error {
 	return cmp.Or(write(a.Stdout, o), c.Judge(o.Rules, f.allowMissing))
 }
 
-// diffMetrics are shown unless --metrics or --full says otherwise.
+// diffMetrics are shown by default.
 var diffMetrics = []string{"output_tokens_per_s", "tbt_p99_ms", "ttft_mean_ms", "gpu_energy_per_output_token_j", "usd_per_million_output_tokens"}
 
 // options reads the rules and chooses the metrics to show.

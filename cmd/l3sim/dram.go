@@ -10,8 +10,7 @@ import (
 	"github.com/l3sim/l3sim/internal/cli"
 )
 
-// The part and the ranks of a channel that the dram commands take without
-// --dram and --ranks.
+// The default part and ranks per channel of the dram commands.
 const (
 	defaultDRAM  = "ddr4-3200-8gb-x8"
 	defaultRanks = 4

@@ -49,8 +49,8 @@ part, its ranks and waived rules, and win over the flags. A log that breaks a ru
 	return cmd
 }
 
-// checkLog checks a log of commands and prints what it breaks. Rules that --allow or the log's header names are
-// listed and are no failure.
+// checkLog checks a log of commands and prints its violations. Violations of rules that --allow or the log's
+// header names are listed but are no failure.
 func (a *app) checkLog(path string, spec *dram.Spec, ranks int, allow []string) error {
 	f, err := input.Open(path)
 	if err != nil {

@@ -65,7 +65,7 @@ policy (page=closed, refresh_postpone=8, mapping=rorabgbachcopc); docs/reference
 	flags.StringVar(&f.timeline, "timeline", "", commandTimelineUsage+", named for several channels as that of --commands")
 	flags.BoolVar(&f.strict, "strict-addresses", false, "refuse addresses beyond the capacity instead of wrapping them")
 	flags.BoolVar(&a.JSON, "json", false, "print JSON")
-	_ = cmd.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions(controller.PolicyNames(), cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+	_ = cmd.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions(controller.PolicyNames(), cobra.ShellCompDirectiveNoFileComp)) // the flag exists
 	return cmd
 }
 
@@ -85,7 +85,7 @@ func (a *app) setup(f *replayFlags) (*controller.Setup, error) {
 	}
 	if err := s.Validate(); err != nil || f.requestBytes == "" {
 		return s, input.Edit(err, func(e *input.Error) {
-			if e.Key == "ranks" || e.Key == "channels" { // which are flags alone
+			if e.Key == "ranks" || e.Key == "channels" { // these are set by flags alone
 				e.Key = "--" + e.Key
 			}
 		})
@@ -93,8 +93,8 @@ func (a *app) setup(f *replayFlags) (*controller.Setup, error) {
 	return s, cli.FlagName(s.SetRequestBytes(f.requestBytes), "--request-bytes")
 }
 
-// replay runs a trace of requests. All outputs are checked before it starts, so that a long replay does not end
-// without its log.
+// replay runs a trace of requests. It checks all outputs first, so that a long replay does not end without its
+// log.
 func (a *app) replay(ctx context.Context, path string, f *replayFlags) error {
 	s, err := a.setup(f)
 	if err != nil {
@@ -152,8 +152,8 @@ func (a *app) replay(ctx context.Context, path string, f *replayFlags) error {
 	return a.PrintAligned(out, 0, out.WriteLines)
 }
 
-// replayHeader declares what 'l3sim dram check' would not assume by itself: a
-// log of the default set-up is plain CSV.
+// replayHeader declares what differs from the defaults of 'l3sim dram check': a log of the default
+// set-up is plain CSV.
 func replayHeader(s *controller.Setup) check.LogHeader {
 	var h check.LogHeader
 	if assumed, err := dram.LookupSpec(defaultDRAM); err != nil || *assumed != *s.Spec {
@@ -184,8 +184,8 @@ func logNames(path string, channels int) []string {
 	return names
 }
 
-// withLogs calls run with who sees the commands of each channel: writers of its log and of its timeline, nil for neither.
-// The files appear only if all goes well.
+// withLogs calls run with an observer of each channel's commands: the writers of its log and of its timeline, nil without
+// both. The files appear only on success.
 func withLogs(logs, timelines []string, s *controller.Setup, seen []dram.Observe, run func([]dram.Observe) error) error {
 	channel := len(seen)
 	if channel == s.Channels {
@@ -215,7 +215,7 @@ func withLogs(logs, timelines []string, s *controller.Setup, seen []dram.Observe
 	})
 }
 
-// withLog calls run with the writer of a command log, or with nil where path is "". The file appears only if all goes well.
+// withLog calls run with the writer of a command log, or with nil if path is "". The file appears only on success.
 func withLog(path string, h check.LogHeader, run func(dram.Observe) error) error {
 	if path == "" {
 		return run(nil)

@@ -9,7 +9,8 @@ import (
 	"github.com/l3sim/l3sim/results/figure"
 )
 
-// sequenceLanes draws each command bus, the bursts of each rank, and from when to when banks have a row open or refresh.
+// sequenceLanes draws each command bus, the bursts of each rank, and the times in which banks have a row open or
+// refresh.
 func sequenceLanes(s *dram.Spec, ranks int, records []check.Record) *figure.Lanes {
 	rules := s.Rules()
 	clocks := func(steps int64) float64 { return float64(steps) / float64(s.BusSteps(1)) }
@@ -53,7 +54,7 @@ func sequenceLanes(s *dram.Spec, ranks int, records []check.Record) *figure.Lane
 	return l
 }
 
-// commandColour tells kinds of commands apart.
+// commandColour distinguishes kinds of commands.
 func commandColour(c dram.Command, a dram.Action) int {
 	switch {
 	case c.IsRead():

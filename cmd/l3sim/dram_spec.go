@@ -67,8 +67,8 @@ of your own, in the form of docs/reference/dram.md; FILE.toml:PART is one part o
 	return cmd
 }
 
-// findDRAM returns the standard that an argument names, and its part where it names one: a
-// standard or a part that ships, FILE.toml or FILE.toml:PART.
+// findDRAM returns the standard that an argument names, and its part if it names one: a built-in
+// standard or part, FILE.toml or FILE.toml:PART.
 func (a *app) findDRAM(name string) (*dram.Standard, *dram.Spec, error) {
 	path, part := dram.TablePart(name)
 	if part == "" && !strings.HasSuffix(name, ".toml") {
@@ -115,7 +115,7 @@ func (a *app) partOf(flag, name string) (*dram.Spec, error) {
 	return spec, nil
 }
 
-// printSequence prints when each command of a sequence issues, and draws it where out names a file.
+// printSequence prints when each command of a sequence issues, and draws it if out names a file.
 func (a *app) printSequence(s *dram.Spec, ranks int, text, out string) error {
 	format := ""
 	if out != "" {

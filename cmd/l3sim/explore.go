@@ -33,7 +33,7 @@ points, with counts for every value. More than eight numbers are grouped by quar
 	return cmd
 }
 
-// explore prints the front of a table and what it has in common.
+// explore prints the front of a table and what its points have in common.
 func (a *app) explore(paths []string, goals string, where []string) error {
 	if goals == "" {
 		return &input.Error{Key: "--goals", Expected: `two or three goals, such as "max output_tokens_per_s, min tbt_p99_ms"`}

@@ -25,7 +25,7 @@ GPU has. Without --suite they are the GPU's own (gpu.suite).`
 	return group
 }
 
-const nodeGPUs = 8 // the most GPUs that share a replica whose file does not say how many
+const nodeGPUs = 8 // largest number of GPUs per replica for models without one
 
 // modelFlags are the flags of commands that run a model on GPUs.
 type modelFlags struct {

@@ -69,7 +69,7 @@ func (a *app) gpuIteration(cmd *cobra.Command, f *iterationFlags) error {
 	return a.Print(r, r.writeText)
 }
 
-// checkShape refuses sizes out of range, and half an iteration.
+// checkShape refuses sizes out of range, and incomplete iterations.
 func (f *iterationFlags) checkShape() error {
 	if err := cmp.Or(cli.Between("--batch", f.batch, 0, 1<<20), cli.Between("--context", f.context, 0, 1<<30),
 		cli.Between("--chunk", f.chunk, 0, 1<<30), cli.Between("--finished", f.finished, 0, 1<<30)); err != nil {
@@ -103,10 +103,10 @@ type iteration struct {
 	Joules    float64            `json:"joules"`           // all GPUs
 	Watts     float64            `json:"watts"`            // mean of each GPU
 	Parts     map[string]float64 `json:"parts"`            // ms by group of kernels; their sum is MS
-	Beyond    map[string]string  `json:"beyond,omitempty"` // groups that lie beyond what was measured, and how: extrapolated
+	Beyond    map[string]string  `json:"beyond,omitempty"` // groups beyond the measured range, and how: extrapolated
 }
 
-// newIteration predicts the iteration of the flags, which are checked.
+// newIteration predicts the iteration of valid flags.
 func newIteration(g *gpu.Spec, m *llm.Model, f *iterationFlags) *iteration {
 	x := gpu.Shape{Decode: gpu.UniformBatch(f.batch, f.context), Chunk: f.chunk, Finished: f.finished}
 	if f.chunk > 0 {

@@ -39,11 +39,11 @@ var sheet = []struct{ flag, key, usage string }{
 	{"price", "price", "price in `USD` (default: the base's)"},
 }
 
-// nvlink is the data sheets' bandwidth of a GPU's links to its peers, both directions together.
+// nvlink is the data sheets' bandwidth of a GPU's links to its peers, sum of both directions.
 var nvlink = map[string]units.Bandwidth{
 	"a100-paper": 600e9, "a100-sxm-40gb": 600e9, "a100-sxm-80gb": 600e9, "h100-sxm": 900e9, "h200-sxm": 900e9, "rtx-a6000": 112.5e9,
 	"b200-sxm": 1.8e12, "gb200": 1.8e12,
-	// Without links of their own: PCIe 4 and 5.
+	// GPUs without such links: PCIe 4 and 5.
 	"rtx-4090-vllm-0.19": 64e9, "rtx-pro-6000-server-vllm-0.19": 128e9, "l40s": 64e9, "rtx-pro-6000-server": 128e9,
 }
 
@@ -93,7 +93,8 @@ thread block, power) is written behind them, and comments say what stays the bas
 	return cmd
 }
 
-// write writes the file: what is given, what follows in proportion, and in comments what is inherited.
+// write writes the file: given values, values scaled in proportion, and, as comments, inherited
+// values.
 func (f *newGPU) write(cmd *cobra.Command, name, link string) error {
 	base, _, err := configs.LoadGPU("--base", f.baseName)
 	if err != nil {
@@ -124,7 +125,7 @@ func (f *newGPU) write(cmd *cobra.Command, name, link string) error {
 	return input.Validate(&f.own)
 }
 
-// line writes a key, with the base's value beside it where the base has one.
+// line writes a key, with the base's value beside it if the base has one.
 func (f *newGPU) line(key, note string) {
 	f.taken[key] = true
 	k := gpuKeys.Key(key)
@@ -135,8 +136,8 @@ func (f *newGPU) line(key, note string) {
 	fmt.Fprintf(&f.text, "%s = %s # %s\n", key, value, note)
 }
 
-// scale writes the keys that follow from those that are given. A GPU that is fully busy draws the share of its power
-// limit that the base does, and its SMs read their share of its bandwidth.
+// scale writes the keys that follow from the given ones. A fully busy GPU is assumed to draw the base's share of its
+// power limit, and its SMs to read the base's share of its bandwidth.
 func (f *newGPU) scale(link string) error {
 	own, base, links := &f.own, &f.base, nvlink[f.baseName]
 	if link != "" {
@@ -184,10 +185,11 @@ func (f *newGPU) scale(link string) error {
 	return nil
 }
 
-// measured is the beginning of comments on a preset's keys whose values were measured on that GPU.
+// measured begins the comments on a preset's keys whose values were measured on that GPU.
 var measured = regexp.MustCompile(`^(fit|profile|median)`)
 
-// inherited writes in comments what stays the base's, section by section, and what it rests on there.
+// inherited writes as comments the values that stay the base's, section by section, with their
+// sources there.
 func (f *newGPU) inherited() error {
 	source, err := configs.Source(f.baseName)
 	if err != nil {
@@ -200,7 +202,7 @@ func (f *newGPU) inherited() error {
 	places := schema.Scan(source)
 	for _, section := range gpuKeys.Sections() {
 		all, fitted := 0, 0
-		for _, k := range gpuKeys.Section(section) { // with the sections in it
+		for _, k := range gpuKeys.Section(section) { // with its subsections
 			if place, there := places["gpu."+k.Name]; there && !f.taken[k.Name] {
 				all++
 				if measured.MatchString(place.Comment) {

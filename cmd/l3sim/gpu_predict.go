@@ -20,7 +20,7 @@ import (
 type predictFlags struct {
 	cli.GPUFlags
 	op, bytes                          string
-	size                               units.Bytes // that bytes says
+	size                               units.Bytes // value of bytes
 	m, n, k                            int
 	chunk, finished                    int
 	batch                              int
@@ -137,7 +137,8 @@ func (a *app) gpuPredict(cmd *cobra.Command, f *predictFlags) error {
 	return a.printCost(g, f, predictOps[i].cost(f, g, heads))
 }
 
-// beyond says how a kernel lies beyond what its GPU's parameters were fitted to, "" where it does not or no range is known.
+// beyond says how a kernel exceeds the range to which its GPU's parameters were fitted, "" if it does not or no range is
+// known.
 func (f *predictFlags) beyond(s *gpu.Spec) string {
 	switch f.op {
 	case "gemm":
@@ -226,9 +227,9 @@ type prediction struct {
 	GPU             string  `json:"gpu"`
 	Op              string  `json:"op"`
 	Suite           string  `json:"suite"`
-	Time            float64 `json:"time_us"`      // measured alone; an all-reduce: in a graph
+	Time            float64 `json:"time_us"`      // measured alone; for an all-reduce in a graph
 	Graph           float64 `json:"graph_us"`     // in a graph, for milliseconds
-	Sustained       float64 `json:"sustained_us"` // in a graph, for seconds: the power limit holds
+	Sustained       float64 `json:"sustained_us"` // in a graph, for seconds: the power limit applies
 	Joules          float64 `json:"joules"`       // sustained, of one GPU
 	Limit           string  `json:"limit"`
 	Compute         float64 `json:"compute_us"`
@@ -239,18 +240,18 @@ type prediction struct {
 	Bytes           float64 `json:"bytes"`
 	PeakFLOPShare   float64 `json:"peak_flop_share"`
 	PeakMemoryShare float64 `json:"peak_bandwidth_share"` // of memory; of NVLink's parameter for an all-reduce
-	Beyond          string  `json:"beyond,omitempty"`     // how the kernel lies beyond what was measured: its time is extrapolated
+	Beyond          string  `json:"beyond,omitempty"`     // how the kernel exceeds the measured range, so that its time is extrapolated
 }
 
-// printCost prints a cost in a graph and as measured alone, which limit binds, and the
-// shares of peak.
+// printCost prints a kernel's time in a graph and alone, the limit that binds, and its shares of
+// peak rates.
 func (a *app) printCost(s *gpu.Spec, f *predictFlags, c gpu.Cost) error {
 	peak, bandwidth, name := float64(s.Peak16), float64(s.MemoryBandwidth), "memory bandwidth"
 	if f.width == 8 {
 		peak = float64(s.Peak8)
 	}
 	graph := c
-	if f.op != "allreduce" { // whose parameters are of graphs and of streams that are never empty
+	if f.op != "allreduce" { // its parameters hold for graphs and for streams that are never empty
 		c = s.MeasuredAlone(c)
 	}
 	limit := c.Limit()

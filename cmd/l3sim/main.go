@@ -5,7 +5,7 @@
 // shares with lab/cmd/l3lab is in internal/cli. Tests are scripts in testdata/script, which run the
 // program as a user does.
 //
-// Read this file, then run.go; docs/reference/architecture.md says where what they call is.
+// Read this file, then run.go; docs/reference/architecture.md maps the packages that they call.
 package main
 
 import (
@@ -24,7 +24,7 @@ var program = &cli.Program{
 	Commands: func(a *cli.App, root *cobra.Command) { (&app{a}).register(root) }, Moved: moved,
 }
 
-type app struct{ *cli.App } // has the commands as methods
+type app struct{ *cli.App } // adds the commands as methods
 
 func (a *app) register(root *cobra.Command) {
 	cli.AddGroup(root, "Simulate", a.newRunCommand(), a.newCapacityCommand(), a.newPlanCommand(), a.newSweepCommand())
@@ -37,7 +37,8 @@ func (a *app) register(root *cobra.Command) {
 	cli.AddGroup(root, "About", a.NewVersionCommand())
 }
 
-// moved says where commands and flags of the last release went. It is to be dropped after the next one.
+// moved maps removed commands and flags of the last release to their replacements. Drop it after the
+// next release.
 var moved = map[string]string{
 	"merge":                    "'l3sim sweep merge'",
 	"optimise":                 "'l3sim sweep' of a file with [latin_hypercube], then 'l3sim explore'",

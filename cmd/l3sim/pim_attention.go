@@ -20,7 +20,7 @@ import (
 	"github.com/l3sim/l3sim/system/flow"
 )
 
-const noScales = "none" // --kv-scales of keys and values with a scale of each tensor
+const noScales = "none" // --kv-scales for one scale per tensor
 
 type pimAttentionFlags struct {
 	context, heads, kvHeads, headDim, valueDim, kvBits int
@@ -131,7 +131,7 @@ const (
 	valueDimUsage = "elements of a value where it is not as wide as a key: 8 to 1024 (default: --head-dim)"
 )
 
-// widthFlags names the flag of a width that a rank has no room for.
+// widthFlags names the flag of a width that does not fit a rank.
 func widthFlags(err error) error {
 	return input.Edit(err, func(bad *input.Error) {
 		if bad.Key == "head_dim" || bad.Key == "value_dim" {
@@ -140,7 +140,7 @@ func widthFlags(err error) error {
 	})
 }
 
-// measure runs the load, and writes the command log and the timeline where they are asked for.
+// measure runs the load, and writes the command log and the timeline if requested.
 func (f *pimAttentionFlags) measure(ctx context.Context, spec *pim.Spec, d *dram.Spec, load machine.Load, show *cli.Progress) (m *machine.Measurement, err error) {
 	header := check.LogHeader{Spec: d, Ranks: 1, PrivateBuses: true, Allow: machine.WaivedRules(spec)}
 	err = withTimeline(f.timeline, func(w *timeline.Writer) error {
@@ -165,7 +165,7 @@ func (f *pimAttentionFlags) measure(ctx context.Context, spec *pim.Spec, d *dram
 	return m, err
 }
 
-// energyLaw verifies the law of energy, which has no band here.
+// energyLaw verifies the law of energy, here without a band.
 func energyLaw(e *dram.Millijoules) error {
 	parts := []float64{e.Activate / 1e3, e.Read / 1e3, e.UnitRead / 1e3, e.Write / 1e3, e.Refresh / 1e3, e.Background / 1e3}
 	total := e.Total / 1e3

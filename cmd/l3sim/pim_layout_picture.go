@@ -8,8 +8,8 @@ import (
 	"github.com/l3sim/l3sim/results/figure"
 )
 
-// layoutPicture draws the row of keys and that of values in which a token lies, bank by bank and column by column, darker
-// for later tokens, and the token's bursts over the chips. Cells of the token are marked.
+// layoutPicture draws the row of keys and the row of values that hold a token, by bank and column and darker for later
+// tokens, and the token's bursts over the chips. It marks the cells of the token.
 func layoutPicture(m *pim.Mapping, token int, kv pim.KV) *figure.Grids {
 	g := &figure.Grids{Title: fmt.Sprintf("Token %d of a head of %d elements of %d bits", token, m.HeadDim, m.ElementBits)}
 	if m.ValueDim != m.HeadDim {
@@ -42,7 +42,7 @@ func layoutPicture(m *pim.Mapping, token int, kv pim.KV) *figure.Grids {
 		})
 	}
 	n := m.ChipElements()
-	held := map[[2]int]int{} // element by chip and place in the chip's shares of the bursts
+	held := map[[2]int]int{} // element by chip and position in the chip's part of the bursts
 	for e := range m.Padded(kv) {
 		p := m.Place(kv, token, e)
 		held[[2]int{p.Chip, e/m.BurstElements()*n + p.Bit/m.ElementBits}] = e

@@ -28,7 +28,8 @@ func (f *pimAttentionFlags) registerPages(flags *pflag.FlagSet) {
 	flags.Float64Var(&l.Local, "local", 0.98, "correlation of successive keys")
 }
 
-// checkPages refuses flags of pages without --budget, and --commands and --timeline with it.
+// checkPages refuses flags of pages without --budget, and --commands and --timeline together with
+// it.
 func (f *pimAttentionFlags) checkPages(cmd *cobra.Command) error {
 	names, expected := []string{"page", "logical-page", "select", "reuse", "top-k-latency", "seed", "local"}, "--budget beside it"
 	if cmd.Flags().Changed("budget") {
@@ -47,7 +48,7 @@ type pimPagesResult struct {
 	Context int `json:"context"`
 	Queries int `json:"queries"` // heads of the group
 	HeadDim int `json:"head_dim"`
-	// ValueDim is where values are not as wide as keys.
+	// ValueDim is the width of values if it differs from that of keys.
 	ValueDim int `json:"value_dim,omitempty"`
 	KVBits   int `json:"kv_bits"`
 	values.PageLoad
@@ -58,7 +59,7 @@ type pimPagesResult struct {
 	Activation string  `json:"activation"`
 }
 
-// pimPages measures a head that attends to pages, and prints.
+// pimPages measures a head that attends to pages, and prints the result.
 func (a *app) pimPages(f *pimAttentionFlags, spec *pim.Spec, d *dram.Spec, load machine.Load) error {
 	if load.KVHeads != 1 {
 		return &input.Error{Key: "--kv-heads", Value: fmt.Sprint(load.KVHeads), Expected: "1 with --budget, which times one KV head"}

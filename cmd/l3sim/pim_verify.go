@@ -46,7 +46,7 @@ NAME.lse [query heads, queries], the natural log-sum-exp. Without FILE cases are
 	return cmd
 }
 
-// pimVerify runs all cases. It prints what it found before it fails.
+// pimVerify runs all cases. It prints the results before it fails.
 func (a *app) pimVerify(cmd *cobra.Command, f *pimVerifyFlags) error {
 	c, err := f.config.Load(cmd)
 	if err != nil {
@@ -84,7 +84,7 @@ func (a *app) pimVerify(cmd *cobra.Command, f *pimVerifyFlags) error {
 	return nil
 }
 
-// verifyCases reads a file's cases, or draws some.
+// verifyCases reads the cases of a file, or draws some.
 func verifyCases(path string, seed uint64) ([]values.VerifyCase, error) {
 	if path == "" {
 		return values.DrawCases(seed)

@@ -27,16 +27,16 @@ import (
 	"github.com/l3sim/l3sim/traces"
 )
 
-// planner is a call of plan or capacity: its flags, and what has become of the configurations that they describe.
+// planner is a call of plan or capacity: its flags, and the results of their configurations.
 type planner struct {
 	*app
 	config          cli.ConfigFlags
 	asked           *design.File // the configurations, as the flags describe them
-	out             string       // a folder
-	by              string       // the column that ranks the rows of plan; "" for capacity
+	out             string       // folder
+	by              string       // column that ranks the rows of plan; "" for capacity
 	fewest, require bool
 	search          plan.Search
-	journal         *sweep.Journal // of what plans found; nil: nothing is kept
+	journal         *sweep.Journal // of plans' results; nil: results are not kept
 	version         string         // of the code
 	work            []*planning
 	report          plan.Report
@@ -44,7 +44,7 @@ type planner struct {
 
 // register adds the flags that both commands have, and returns all.
 func (p *planner) register(cmd *cobra.Command) *pflag.FlagSet {
-	node := []cli.KeyFlag{ // of the hardware that a service is planned on
+	node := []cli.KeyFlag{ // hardware for which a service is planned
 		cli.Key("ranksets", "node.ranksets", "", "ranks of DIMMs on a memory channel"),
 		cli.Key("memory", "node.memory_capacity", "", "memory of all DIMMs, such as 1TiB"),
 	}
@@ -57,7 +57,7 @@ func (p *planner) register(cmd *cobra.Command) *pflag.FlagSet {
 }
 
 func (a *app) newPlanCommand() *cobra.Command {
-	// The precision is that of capacity, whose rows are those of plan.
+	// The precision is that of capacity, so that its rows match those of plan.
 	p := &planner{app: a, search: plan.Search{Precision: 0.02, Tune: true}, report: plan.Report{Schema: plan.PlanSchema, Rows: []*plan.Row{}}}
 	cmd := &cobra.Command{
 		Use:   "plan",
@@ -74,7 +74,7 @@ docs/serve.md says more.`,
   l3sim plan --model llama-3-8b --trace requests.csv --slo tbt.p99.tokens=50ms --rate 8 --gpus 1,2,4,8 --system gpu-only --min-gpus`,
 	}
 	flags := p.register(cmd)
-	for _, name := range []string{"tp", "gpus", "ranksets", "memory", "prices"} { // of which other commands take one
+	for _, name := range []string{"tp", "gpus", "ranksets", "memory", "prices"} { // other commands allow one value each
 		flags.Lookup(name).Usage += ", or several (a,b) to compare"
 	}
 	flags.StringVar(&p.out, "out", "", "also write the rows into `folder`")
@@ -94,7 +94,7 @@ docs/serve.md says more.`,
 	return cmd
 }
 
-// planning is a combination and what has become of it.
+// planning is a combination and its result.
 type planning struct {
 	*sweep.Combination
 	called  string
@@ -121,12 +121,12 @@ func (p *planner) plan(cmd *cobra.Command, all []sweep.Combination) error {
 	return p.print(cmd, ended)
 }
 
-// unable says why a combination is no row.
+// unable records why a combination has no row.
 func (p *planner) unable(c *planning, why string) {
 	p.report.Unable = append(p.report.Unable, c.called+": "+why)
 }
 
-// combine makes the folders of results, and the contests of combinations. Of a plan, what cannot fit together or is as another is no row; a wrong name or value is an error.
+// combine makes the folders of results, and the contests of combinations. In a plan, infeasible combinations and duplicates get no row; a wrong name or value is an error.
 func (p *planner) combine(all []sweep.Combination) (err error) {
 	if err := cli.WritableFolder("--out", p.out); err != nil {
 		return err
@@ -163,10 +163,10 @@ func (p *planner) combine(all []sweep.Combination) (err error) {
 	return nil
 }
 
-// searchAll compares the knobs of all combinations, shows how they rank, and then judges each by all requests.
+// searchAll compares the knobs of all combinations, shows their ranking, and then judges each by all requests.
 func (p *planner) searchAll(ctx context.Context) error {
 	show := p.NewProgress("steps")
-	show.Start(int64(3 * len(p.work))) // a comparison counts once, the judgement twice
+	show.Start(int64(3 * len(p.work))) // a comparison counts once, a judgement twice
 	defer show.Done()
 	var done atomic.Int64
 	step := func(name string, by int64, do func(ctx context.Context, c *planning) error) error {
@@ -197,10 +197,11 @@ func (p *planner) searchAll(ctx context.Context) error {
 	return step("judging:", 2, p.decide)
 }
 
-// rateFlags are flags of what a node is offered.
+// rateFlags are the flags for a node's load.
 var rateFlags = regexp.MustCompile(` --(rate|users) [^ ]+`)
 
-// command returns the command of capacity that gives a row: at its rate, or number of users, where it holds one.
+// command returns the command of capacity that reproduces a row: at its rate, or number of users, if it holds
+// one.
 func (p *planner) command(cmd *cobra.Command, c *planning) string {
 	text := p.config.Command(cmd, "capacity", c.Names, c.row.Sets)
 	if c.row.Highest == 0 || cmd.Flags().Changed("rate") && c.row.Asked.Met {
@@ -213,7 +214,7 @@ func (p *planner) command(cmd *cobra.Command, c *planning) string {
 	return rateFlags.ReplaceAllString(text, "") + rate
 }
 
-// runs returns the runs of a combination at the rates that were tried, a point each. That of its row has the combination's name alone, so that
+// runs returns the runs of a combination at the tried rates, one point each. The run of its row has the combination's name alone, so that
 // answers of several searches can be compared.
 func (c *planning) runs() (runs []sweep.Run) {
 	for i := range c.row.Tried {
@@ -234,7 +235,7 @@ func (c *planning) runs() (runs []sweep.Run) {
 	return runs
 }
 
-// print writes the folder of the combinations that are done, and prints their rows. ended is why not all are done; nil: they are.
+// print writes the folder of the finished combinations, and prints their rows. ended is why not all are finished; nil: all are.
 func (p *planner) print(cmd *cobra.Command, ended error) error {
 	r, differ := &p.report, []string{"arrivals.rate_per_s", "arrivals.users"}
 	var runs []sweep.Run
@@ -299,7 +300,7 @@ func (p *planner) write(command string, runs []sweep.Run, differ []string) error
 	return cli.WriteFiles("--out", filepath.Clean(p.out), folder.Files())
 }
 
-// called returns what the user calls a combination.
+// called returns the user's name of a combination.
 func called(c *sweep.Combination) string {
 	if len(c.Names) == 0 {
 		return "the node"

@@ -13,8 +13,8 @@ import (
 	"github.com/l3sim/l3sim/results"
 )
 
-// openJournal opens the journal of plans in a folder of the user's cache. It has what plans have found of their combinations, so that the same
-// command goes on after an interruption. Where it cannot be used, a note says so, and nothing is kept.
+// openJournal opens the journal of plans in a folder of the user's cache. It stores results of combinations, so that the same command can
+// resume after an interruption. If the journal cannot be used, a note says so, and nothing is kept.
 func (p *planner) openJournal() {
 	user, err := os.UserCacheDir()
 	dir := filepath.Join(user, "l3sim", "plan")
@@ -32,9 +32,9 @@ func (p *planner) openJournal() {
 	}
 }
 
-// kept returns what the journal has of a step of a combination, or finds and keeps it.
+// kept returns the journal's result of a step of a combination; without one it finds and stores it.
 func kept[T any](p *planner, c *planning, step string, find func() (T, error)) (value T, err error) {
-	knobs := fmt.Sprintf("%q %q %q", c.Options.Sets, c.Options.Flags, c.Options.ConfigFiles) // those that are given are not searched
+	knobs := fmt.Sprintf("%q %q %q", c.Options.Sets, c.Options.Flags, c.Options.ConfigFiles) // knobs that the user sets are not searched
 	address, err := sweep.Address(p.version, c.cfg, c.trace, "plan", step, knobs)
 	if err != nil || p.journal.Get(address, &value) {
 		return value, err
@@ -60,7 +60,7 @@ type decided struct {
 	Summary *results.Summary `json:"summary"`
 }
 
-// decide judges a combination by all requests. Of the rates that were tried only that of the row is kept.
+// decide judges a combination by all requests. Of the tried rates it keeps only that of the row.
 func (p *planner) decide(ctx context.Context, c *planning) error {
 	found, err := kept(p, c, "decide", func() (decided, error) {
 		row, err := c.contest.Decide(ctx)
@@ -70,7 +70,7 @@ func (p *planner) decide(ctx context.Context, c *planning) error {
 		return decided{row, row.Summary}, nil
 	})
 	if bad := (*input.Error)(nil); errors.As(err, &bad) && c.contest.Rate() == 0 {
-		if c.unfit = err; bad.File == "--set" { // which is how the search chose the layout: nobody gave the flag
+		if c.unfit = err; bad.File == "--set" { // the search chose the layout this way; the user gave no flag
 			bad.File = ""
 		}
 		return nil

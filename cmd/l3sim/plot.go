@@ -14,8 +14,8 @@ import (
 	"github.com/l3sim/l3sim/results/tables"
 )
 
-// selectionFlags adds the flags that choose what a figure or table shows.
-// Shells complete a flag of one letter only where it is its own short form.
+// selectionFlags adds the flags that select the content of a figure or table. Shells complete a
+// flag of one letter only if it is its own short form.
 func selectionFlags(flags *pflag.FlagSet, s *figure.Selection) {
 	flags.StringVarP(&s.X, "x", "x", "", "`column` of the x axis")
 	cli.ListVar(flags, &s.Y, "y", "y", "", "`column` of the y axis, or several of one unit: a,b")

@@ -21,7 +21,7 @@ import (
 	"github.com/l3sim/l3sim/system/kinds"
 )
 
-// policyIterationKeys are the flags that say what runs.
+// policyIterationKeys are the flags that set what runs.
 var policyIterationKeys = []cli.KeyFlag{
 	cli.Key("preset", "preset", "", "system `preset` (see 'l3sim config list')"),
 	cli.Key("model", "run.model", "", "`model`: a preset (see 'l3sim config list') or a file"),
@@ -80,7 +80,7 @@ count in part. Times are what the iterations of 'l3sim run --system gpu-only' ta
 	return cmd
 }
 
-const meanSteps = 64 // over how many decode steps the mean goes
+const meanSteps = 64 // number of decode steps in the mean
 
 func (f *policyIterationFlags) iterations(cmd *cobra.Command) ([]policyIteration, error) {
 	if err := cmp.Or(cli.Between("--batch", f.batch, 1, 1<<16), cli.NotEmpty(cmd, "csv")); err != nil {

@@ -24,7 +24,7 @@ import (
 	"github.com/l3sim/l3sim/traces"
 )
 
-// runFlags are the flags of the run command that no configuration key has.
+// runFlags are the flags of the run command without a configuration key.
 type runFlags struct {
 	config cli.ConfigFlags
 	asked  *design.File // the configuration, as the flags describe it
@@ -85,7 +85,7 @@ func (a *app) newRunCommand() *cobra.Command {
 		f.asked = asked
 		if variants, _ := asked.Loader.Variants(given); len(variants) > 0 && !f.dryRun {
 			return a.runBest(cmd.Context(), asked, &f)
-		} // an error is Load's, too
+		} // Load returns the same error
 		cfg, err := f.config.Load(cmd)
 		if err != nil {
 			return err
@@ -145,7 +145,7 @@ func (a *app) run(ctx context.Context, cfg *configs.Config, f *runFlags) error {
 	return a.finish(&comparedRun{node, result, sweep.Run{Name: "default", Config: cfg, Trace: trace, Summary: summary}}, options, f)
 }
 
-// runBest runs each variant that the preset has for the system, and finishes with the one that counts.
+// runBest runs each variant that the preset has for the system, and prints the best one.
 func (a *app) runBest(ctx context.Context, asked *design.File, f *runFlags) error {
 	options, err := f.options()
 	if err != nil {
@@ -209,7 +209,7 @@ func (a *app) finish(r *comparedRun, options system.Options, f *runFlags) error 
 	return cmp.Or(write(a.Stdout), late)
 }
 
-// noteWarnings writes the warnings of runs, each once, with the names of its runs where not all have it.
+// noteWarnings writes the warnings of runs, each once, with the names of its runs if not all have it.
 func (a *app) noteWarnings(names []string, runs []*results.Summary) {
 	said := map[string]bool{}
 	for _, s := range runs {
@@ -255,7 +255,7 @@ func (a *app) simulate(ctx context.Context, node *system.Node, trace *traces.Tra
 	return result, nil
 }
 
-// writable reports before a long run what cannot be written after it.
+// writable checks before a long run that its outputs can be written.
 func (f *runFlags) writable() error {
 	return cmp.Or(cli.Creatable(f.out), f.checkPage(), timelineFile(f.timeline, ""))
 }
@@ -268,7 +268,7 @@ func (f *runFlags) writeRun(dir string, asked *design.File, run *sweep.Run, r *s
 	}
 	folder.Config = func(w io.Writer) error {
 		for _, note := range slices.Concat(run.Summary.Doubts, run.Summary.Notes) {
-			fmt.Fprintln(w, "# "+strings.ReplaceAll(note, "\n", " ")) // a name may have any character
+			fmt.Fprintln(w, "# "+strings.ReplaceAll(note, "\n", " ")) // a name may contain any character
 		}
 		return run.Config.WriteTOML(w)
 	}
@@ -279,7 +279,7 @@ func (f *runFlags) writeRun(dir string, asked *design.File, run *sweep.Run, r *s
 	return cli.WriteFiles("--out", dir, folder.Files())
 }
 
-// inWindow reports a window that a run of end seconds does not reach: its timeline holds nothing.
+// inWindow refuses a window beyond the end of a run, end in seconds: its timeline would be empty.
 func (f *runFlags) inWindow(w *system.Window, end float64) error {
 	if w == nil || f.window == "" || w.From.Seconds() < end {
 		return nil
@@ -287,12 +287,12 @@ func (f *runFlags) inWindow(w *system.Window, end float64) error {
 	return &input.Error{Key: "--timeline-window", Value: f.window, Expected: fmt.Sprintf("a part of the run, which ends at %gms", 1e3*end)}
 }
 
-// noteWindow says which part of each run is on a timeline for which nobody has named one.
+// noteWindow says which part of each run a timeline shows if the user has not chosen one.
 func (a *app) noteWindow(f *runFlags, recordings []*system.Recording) {
 	for len(recordings) > 0 && f.window == "" {
 		first := recordings[0]
 		from, to, decoding := first.From, first.To, 0
-		for len(recordings) > 0 && recordings[0].Run == first.Run { // replicas
+		for len(recordings) > 0 && recordings[0].Run == first.Run { // replicas of the same run
 			r := recordings[0]
 			from, to, recordings = min(from, r.From), max(to, r.To), recordings[1:]
 			for i := range r.Samples {

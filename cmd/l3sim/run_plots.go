@@ -15,7 +15,7 @@ import (
 	"github.com/l3sim/l3sim/system"
 )
 
-const plotParts = 100 // how many points a figure over time has
+const plotParts = 100 // number of points of a figure over time
 
 // page returns the file of --plots, an SVG unless its ending says otherwise.
 func (f *runFlags) page() string {
@@ -25,7 +25,7 @@ func (f *runFlags) page() string {
 	return f.plots
 }
 
-// checkPage reports before a long run that --plots cannot be written after it.
+// checkPage checks before a long run that --plots can be written.
 func (f *runFlags) checkPage() error {
 	if f.plots == "" {
 		return nil
@@ -34,8 +34,8 @@ func (f *runFlags) checkPage() error {
 	return cmp.Or(err, cli.WritableFile("--plots", f.page()))
 }
 
-// plotRun draws one page of figures of a run: over time, and distributions. Beside it stands a CSV file with the numbers
-// over time. The page says of which configuration it is, by the hash of its summary.
+// plotRun draws a page of figures of a run, over time and as distributions, and writes a CSV file of the numbers over
+// time. The page names its configuration by the hash of its summary.
 func plotRun(path string, node *system.Node, r *system.Result, config string) error {
 	time, gaps, first := r.OverTime(node, plotParts), r.Gaps(), r.FirstTokens()
 	page := figure.Page{Across: 2, Source: fmt.Sprintf("l3sim %s, configuration sha256:%s", cli.Version, config)}

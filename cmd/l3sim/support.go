@@ -80,7 +80,7 @@ func (a *app) support(cmd *cobra.Command, f *supportFlags) error {
 	return a.Print(r, r.writeText)
 }
 
-// fitOf returns the embedded fit of the GPU among flags for a framework.
+// fitOf returns the embedded fit for a framework of the GPU in flags.
 func fitOf(flags []configs.Flag, framework string) (string, error) {
 	var known []string
 	for _, f := range flags {

@@ -89,7 +89,7 @@ says how sure a ranking is.`,
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
 		f.drawn = cmd.Flags().Changed("bands")
 		err := cli.Exclusive(cmd, "json", "emit")
-		for _, flag := range []string{"shard", "emit", "shards"} { // a shard's file says nothing of draws
+		for _, flag := range []string{"shard", "emit", "shards"} { // a shard's file does not record draws
 			err = cmp.Or(err, cli.Exclusive(cmd, "bands", flag))
 		}
 		for _, flag := range []string{"bands-seed", "independent"} {
@@ -141,8 +141,8 @@ func (a *app) sweep(ctx context.Context, path string, f *sweepFlags) error {
 	}
 	failed := failedPoints(plan.Points, outcome)
 	if part != nil && outcome.Missing == 0 {
-		// Points that failed are results, which no repetition changes: a shard that has recorded all its points succeeds, so that a
-		// batch system's retries and dependencies do what they should, and the merge reports them.
+		// Failed points are results that no retry changes. A shard that has recorded all its points succeeds, so that a batch
+		// system does not retry it and starts dependent jobs; the merge reports the failures.
 		if failed != nil && !a.JSON {
 			a.Warn("%v", failed)
 		}
@@ -162,8 +162,8 @@ func (a *app) sweep(ctx context.Context, path string, f *sweepFlags) error {
 	return cmp.Or(err, failed)
 }
 
-// runInFolder carries out a plan with the journal in --out, which it makes. part tells which shard
-// of a larger plan it is; it is nil for a whole plan, whose results are written.
+// runInFolder runs a plan with the journal in --out, and makes the folder. part is the shard of a
+// larger plan; it is nil for a whole plan, whose results are written.
 func (a *app) runInFolder(ctx context.Context, plan *sweep.Plan, part *sweep.Part, f *sweepFlags) (outcome *sweep.Outcome, err error) {
 	if err := cli.Creatable(f.out); err != nil {
 		return nil, err
@@ -184,13 +184,13 @@ func (a *app) runInFolder(ctx context.Context, plan *sweep.Plan, part *sweep.Par
 	if err != nil && there == nil {
 		a.Note("%d of %d points are recorded; the same command goes on from there", len(plan.Points)-outcome.Missing-outcome.Left, len(plan.Points)-outcome.Left)
 	}
-	if err = cmp.Or(err, there); err != nil || part != nil || outcome.Missing > 0 { // before the folder is made again for the results
+	if err = cmp.Or(err, there); err != nil || part != nil || outcome.Missing > 0 { // before writing results makes the folder again
 		return outcome, err
 	}
 	return outcome, cli.OutError(f.out, plan.Write(f.out, outcome))
 }
 
-// noteDamage says which lines of a journal are not as they were written.
+// noteDamage reports changed lines of a journal.
 func (a *app) noteDamage(d sweep.Damage) {
 	if d.Count > 0 {
 		a.Note("%v; what no other line records runs again", &d)
@@ -219,7 +219,7 @@ func (a *app) emit(path string, f *sweepFlags) error {
 	})
 }
 
-// noteDropped says how many samples of a Latin hypercube are no points.
+// noteDropped reports the dropped samples of a Latin hypercube.
 func (a *app) noteDropped(plan *sweep.Plan) {
 	for _, axis := range plan.File.Axes {
 		if axis.Dropped > 0 {
@@ -241,7 +241,7 @@ func planSweep(path string) (*sweep.Plan, error) {
 	return sweep.NewPlan(file, version)
 }
 
-// runPlan carries out a plan under a progress display.
+// runPlan runs a plan under a progress display.
 func (a *app) runPlan(ctx context.Context, plan *sweep.Plan, o sweep.RunOptions) (*sweep.Outcome, error) {
 	show := a.NewProgress("points")
 	show.Start(int64(len(plan.Points)))
@@ -257,7 +257,7 @@ func failedPoints(points []sweep.Point, o *sweep.Outcome) error {
 	return nil
 }
 
-// dryRun lists the points and forecasts the time of those that are not done.
+// dryRun lists the points and forecasts the time of the unfinished ones.
 func (a *app) dryRun(ctx context.Context, plan *sweep.Plan, f *sweepFlags) error {
 	var done map[string]*sweep.Entry
 	if f.out != "" && !f.force {

@@ -137,7 +137,7 @@ func (a *app) table(paths []string, s *figure.Selection, columns []string, forma
 	return cmp.Or(a.printTable(marked, format), writeLegend(a.Stdout, legendIn(format, legend)))
 }
 
-// legendIn returns a legend as a format has it: in LaTeX comments, for the document's caption.
+// legendIn returns a legend in a format: in LaTeX as comments, for the document's caption.
 func legendIn(format, legend string) string {
 	if format == "latex" && legend != "" {
 		return "% " + strings.ReplaceAll(legend, "\n", "\n% ")
@@ -145,7 +145,7 @@ func legendIn(format, legend string) string {
 	return legend
 }
 
-// writeLegend writes what a sign in the table above means, where there is one.
+// writeLegend writes the meaning of the signs in the table above, if there are any.
 func writeLegend(w io.Writer, legend string) (err error) {
 	if legend != "" {
 		_, err = fmt.Fprintf(w, "\n%s\n", legend)
@@ -153,7 +153,7 @@ func writeLegend(w io.Writer, legend string) (err error) {
 	return err
 }
 
-// rank prints in how many draws of a sweep with bands points win.
+// rank prints in how many draws of a sweep with bands each point wins.
 func (a *app) rank(paths []string, s *figure.Selection, column, format string) error {
 	if len(paths) > 1 {
 		return &input.Error{Key: "--rank", Value: strconv.Quote(column), Expected: "one folder: draws of several are of different seeds"}

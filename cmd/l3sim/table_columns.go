@@ -13,7 +13,7 @@ import (
 	"github.com/l3sim/l3sim/system"
 )
 
-// listColumns prints what a table's columns are: those of keys as the configuration explains them.
+// listColumns describes a table's columns; for keys it prints the configuration's explanation.
 func (a *app) listColumns(t *tables.Table) error {
 	all := list.Map(t.Columns, tables.Describe)
 	for i := range all {
@@ -34,10 +34,11 @@ func (a *app) listColumns(t *tables.Table) error {
 	})
 }
 
-// completeColumns has shells complete the flags of a command whose values are columns of its first argument.
+// completeColumns lets shells complete the flags of a command whose values are columns of its first
+// argument.
 func completeColumns(cmd *cobra.Command) {
 	for flag, end := range map[string]string{"x": "", "y": "", "z": "", "group": "", "facet": "", "columns": "", "where": "=", "normalize-to": "=", "metrics": ""} {
-		if cmd.Flags().Lookup(flag) != nil { // it fails only where a flag is not there
+		if cmd.Flags().Lookup(flag) != nil { // it fails only if the flag does not exist
 			_ = cmd.RegisterFlagCompletionFunc(flag, func(_ *cobra.Command, args []string, text string) ([]string, cobra.ShellCompDirective) {
 				if len(args) == 0 {
 					return nil, cobra.ShellCompDirectiveNoFileComp

@@ -29,7 +29,7 @@ zstd or not; - is standard input.`
 	return group
 }
 
-// traceFlags say how the trace commands read a file.
+// traceFlags set how the trace commands read a file.
 type traceFlags struct {
 	skipBad         bool
 	columns, window string
@@ -41,7 +41,7 @@ func (f *traceFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.window, "window", "", "read arrivals `from:to` alone, such as 600s:1200s behind the file's first")
 }
 
-// read reads the trace at path, and says what of it is left out.
+// readTrace reads the trace at path, and notes what it leaves out.
 func (a *app) readTrace(cmd *cobra.Command, path string, f *traceFlags) (*traces.Trace, error) {
 	if err := cli.NotEmpty(cmd, "columns", "window"); err != nil {
 		return nil, err
@@ -98,7 +98,8 @@ func (a *app) noteTrace(t *traces.Trace) {
 	}
 }
 
-// noteReading notes once what was guessed of a file, or not found in it. Summaries of runs have it, too.
+// noteReading notes, once, assumptions about a file and what was missing in it. Summaries of runs repeat
+// them.
 func (a *app) noteReading(t *traces.Trace) {
 	for _, note := range t.Notes {
 		a.NoteOnce(t.Name + ": " + note)
@@ -112,7 +113,7 @@ func (o *traceOutput) register(flags *pflag.FlagSet, to string) {
 	flags.StringVar(&o.out, "out", "", "`file` to write, packed if its name ends with .gz or .zst; else standard output")
 }
 
-// check refuses before a long read what cannot be written after it.
+// check refuses, before a long read, outputs that cannot be written.
 func (o *traceOutput) check(cmd *cobra.Command, in string) error {
 	if err := cli.NotEmpty(cmd, "to", "out"); err != nil {
 		return err
@@ -148,7 +149,7 @@ func (a *app) writeTrace(t *traces.Trace, o *traceOutput) error {
 	})
 }
 
-// packer returns a writer that packs as the ending of a file's name says: .gz, .zst, or not at all.
+// packer returns a writer that compresses by the ending of a file's name: .gz, .zst, or not at all.
 func packer(path string, w io.Writer) (io.WriteCloser, error) {
 	switch filepath.Ext(path) {
 	case ".gz":

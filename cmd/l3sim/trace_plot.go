@@ -49,7 +49,7 @@ arrive at once there is only the first figure.`,
 	return cmd
 }
 
-// The columns of the tables that are drawn.
+// The columns of the drawn tables.
 const (
 	inputColumn  = "length_prompt_tokens"
 	outputColumn = "length_output_tokens"
@@ -68,7 +68,7 @@ func tracePage(t *traces.Trace) (*figure.Page, error) {
 	return &page, err
 }
 
-const parts = 100 // of the time, a point of the lines each
+const parts = 100 // intervals of time, with a point of the lines each
 
 // lengthTable has both lengths of each request.
 func lengthTable(t *traces.Trace) *tables.Table {
@@ -79,8 +79,8 @@ func lengthTable(t *traces.Trace) *tables.Table {
 	return table
 }
 
-// timeTable has the middle of each part of the time, the rate in it and the mean lengths
-// of what arrives; nil where all requests arrive at once.
+// timeTable returns the middle of each interval of time, its rate and the mean lengths of its
+// arrivals; nil if all requests arrive at once.
 func timeTable(t *traces.Trace) *tables.Table {
 	last := t.Requests[len(t.Requests)-1].Arrival
 	if last == 0 {
@@ -99,7 +99,7 @@ func timeTable(t *traces.Trace) *tables.Table {
 	table := &tables.Table{Name: t.Name, Columns: []string{timeColumn, rateColumn, inputColumn, outputColumn}}
 	for k := range parts {
 		row := []any{number((float64(k) + 0.5) * width), number(float64(count[k]) / width), nil, nil}
-		if count[k] > 0 { // else there is no mean
+		if count[k] > 0 { // otherwise there is no mean
 			row[2], row[3] = number(float64(in[k])/float64(count[k])), number(float64(out[k])/float64(count[k]))
 		}
 		table.Add(row...)

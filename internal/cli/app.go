@@ -18,7 +18,7 @@ import (
 	"github.com/l3sim/l3sim/results"
 )
 
-// Exit codes, as docs and scripts may rely on them.
+// Exit codes, on which docs and scripts may rely.
 const (
 	OK          = 0
 	Failure     = 1   // the program failed
@@ -32,19 +32,19 @@ type Program struct {
 	Name, Short string
 	// Commands adds the commands to the root.
 	Commands func(a *App, root *cobra.Command)
-	// Moved says of commands ("gpu fit") and flags ("gpu iteration --measured") that the program had in
-	// its last release what to use instead.
+	// Moved maps commands ("gpu fit") and flags ("gpu iteration --measured") of the last release that
+	// are gone to what to use instead.
 	Moved map[string]string
 }
 
-// App is what all commands of one command line share.
+// App is the state that all commands of one command line share.
 type App struct {
 	Stdout, Stderr io.Writer
 	Quiet          bool            // --quiet: no progress and no notes; errors always show
 	JSON           bool            // --json, of the command that runs
 	name           string          // of the program
 	started        bool            // a command's own code has begun
-	noted          map[string]bool // by NoteOnce
+	noted          map[string]bool // texts of NoteOnce
 }
 
 // Main runs the command line of the process and returns the exit code.
@@ -67,11 +67,11 @@ func (p *Program) Main() int {
 	return p.Run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 }
 
-// LongestMessage bounds the message of an error, in bytes: input.Error bounds its
-// own parts, but not how many of them there are.
+// LongestMessage bounds the message of an error, in bytes. input.Error bounds its own parts, but
+// not their number.
 const LongestMessage = 10_000
 
-// errTerminated is why a command stops that got SIGTERM.
+// errTerminated is the cause of a stop by SIGTERM.
 var errTerminated = fmt.Errorf("terminated: %w", context.Canceled)
 
 // Run executes one command line (without the program's name) and returns the
@@ -80,10 +80,10 @@ func (p *Program) Run(ctx context.Context, args []string, stdout, stderr io.Writ
 	out := &output{w: stdout}
 	a := &App{Stdout: out, Stderr: stderr, name: p.Name}
 	root := p.Root(a)
-	root.SetArgs(append([]string{}, args...)) // nil would be the process's
+	root.SetArgs(append([]string{}, args...)) // nil would mean the process's arguments
 	err := root.ExecuteContext(ctx)
 	if out.err != nil {
-		a.started = true // whatever the library makes of it, it is no usage error
+		a.started = true // whatever the library returns now is no usage error
 		if err == nil {
 			err = fmt.Errorf("standard output: %w", out.err)
 		}
@@ -104,7 +104,7 @@ func (p *Program) Run(ctx context.Context, args []string, stdout, stderr io.Writ
 	return code
 }
 
-// errorsAs names the environment variable that, set to "json", has errors as JSON, for programs that run this one.
+// errorsAs names the environment variable that, set to "json", makes errors JSON, for programs that run this one.
 const errorsAs = "L3SIM_ERRORS"
 
 // report writes an error to standard error: a line of text with its details below, or one JSON object on a line.
@@ -125,7 +125,7 @@ func (a *App) report(err error) {
 	}
 }
 
-// fault is an error as JSON: what the text says, and its parts.
+// fault is an error as JSON: its text, and its parts.
 type fault struct {
 	Error    string   `json:"error"`
 	File     string   `json:"file"`
@@ -137,14 +137,14 @@ type fault struct {
 	Details  []string `json:"details"`
 }
 
-// output is standard output. It remembers that it could not be written to, for
-// commands, and the library's help, that do not look.
+// output is standard output. It remembers write errors that commands, and the library's help,
+// ignore.
 type output struct {
 	w   io.Writer
 	err error // the first
 }
 
-// Write keeps the first error, so that a command whose output is lost fails.
+// Write keeps the first error, so that a command fails if its output is lost.
 func (o *output) Write(p []byte) (int, error) {
 	n, err := printable{o.w}.Write(p)
 	if o.err == nil {
@@ -162,10 +162,10 @@ func (a *App) exitCode(err error) int {
 	case errors.Is(err, context.Canceled):
 		return Interrupted
 	case input.IsSystemFault(err):
-		return Failure // also beneath an error of the input: another try may read it
+		return Failure // also beneath an input error: another try may succeed in reading it
 	case errors.As(err, &bad), !a.started:
-		// What fails before a command's own code starts is a usage error of
-		// cobra's: arguments, required flags, flag groups.
+		// Errors before a command's own code starts are cobra's usage errors: arguments, required flags,
+		// flag groups.
 		return WrongInput
 	}
 	return Failure
@@ -182,12 +182,12 @@ func (a *App) Print(v any, text func(io.Writer) error) error {
 	return text(a.Stdout)
 }
 
-// PrintAligned is Print of text whose cells tabs divide in columns (see Aligned).
+// PrintAligned is Print for text whose columns are separated by tabs (see Aligned).
 func (a *App) PrintAligned(v any, flags uint, lines func(io.Writer)) error {
 	return a.Print(v, func(w io.Writer) error { return Aligned(w, flags, lines) })
 }
 
-// Output writes to the file of --out, which appears only if all goes well, or to standard output where path is "".
+// Output writes to the file of --out, which is created only on success, or to standard output if path is "".
 func (a *App) Output(path string, write func(io.Writer) error) error {
 	if path == "" {
 		return write(a.Stdout)
@@ -205,7 +205,7 @@ func (a *App) Note(format string, args ...any) {
 	}
 }
 
-// NoteOnce notes a text that several parts of a command may have found.
+// NoteOnce is Note, once for texts that several parts of a command may produce.
 func (a *App) NoteOnce(text string) {
 	if a.noted == nil {
 		a.noted = map[string]bool{}
@@ -227,7 +227,7 @@ func (a *App) OnTerminal() bool {
 	return ok && IsTerminal(o.w)
 }
 
-// Aligned writes lines whose cells tabs divide in columns; flags are those of package tabwriter.
+// Aligned writes lines whose columns are separated by tabs; flags are those of package tabwriter.
 func Aligned(w io.Writer, flags uint, lines func(io.Writer)) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', flags)
 	lines(t)

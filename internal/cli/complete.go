@@ -15,8 +15,8 @@ import (
 	"github.com/l3sim/l3sim/traces"
 )
 
-// values are the values of flags that a shell completes, by the flag's name. Some flags also
-// take the name of a file.
+// values are the values of flags that shells complete, by the flag's name. Some flags also take a
+// file name.
 var values = map[string]struct {
 	of    func() []string
 	files bool
@@ -40,11 +40,11 @@ var values = map[string]struct {
 	"kv":         {func() []string { return []string{"k", "v"} }, false},
 }
 
-// completeFlags has shells complete the values of the flags of cmd and of the commands in it.
+// completeFlags lets shells complete the values of the flags of cmd and its subcommands.
 func completeFlags(cmd *cobra.Command) {
 	for name, v := range values {
 		if flag := cmd.Flags().Lookup(name); flag != nil && flag.Value.Type() == "string" {
-			// It fails where a flag is not there or has a function already: neither is so here.
+			// It fails only if the flag does not exist or has a function already.
 			_ = cmd.RegisterFlagCompletionFunc(name, func(_ *cobra.Command, _ []string, text string) ([]string, cobra.ShellCompDirective) {
 				if v.files {
 					return Listed(v.of(), text), cobra.ShellCompDirectiveDefault
@@ -53,7 +53,7 @@ func completeFlags(cmd *cobra.Command) {
 			})
 		}
 	}
-	// The dram commands' --set has keys of its own.
+	// The --set of dram commands has keys of its own.
 	if flag := cmd.Flags().Lookup("set"); flag != nil && cmd.Flags().Lookup("config") != nil {
 		_ = cmd.RegisterFlagCompletionFunc("set", func(_ *cobra.Command, _ []string, text string) ([]string, cobra.ShellCompDirective) {
 			return settings(text)
@@ -64,7 +64,8 @@ func completeFlags(cmd *cobra.Command) {
 	}
 }
 
-// Listed returns the values that a text, which may be a list with commas, can end with.
+// Listed returns completions of a text, which may be a comma-separated list, with one of the values
+// as last element.
 func Listed(values []string, text string) []string {
 	before := text[:strings.LastIndexByte(text, ',')+1]
 	var all []string
@@ -76,7 +77,7 @@ func Listed(values []string, text string) []string {
 	return all
 }
 
-// settings completes KEY=VALUE: first the key, then its value where the key takes one of a few.
+// settings completes KEY=VALUE: first the key, then its value if the key takes one of a few.
 func settings(text string) ([]string, cobra.ShellCompDirective) {
 	key, _, hasValue := strings.Cut(text, "=")
 	if hasValue {
@@ -85,7 +86,7 @@ func settings(text string) ([]string, cobra.ShellCompDirective) {
 	return list.Map(system.Keys().Names(), func(name string) string { return name + "=" }), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
-// choices returns the values of a key that takes one of a few.
+// choices returns the values of a key, if it takes one of a few.
 func choices(key string) []string {
 	e, err := system.Configs().Explain(configs.Options{}, key)
 	if err != nil {

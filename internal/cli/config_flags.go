@@ -17,11 +17,11 @@ import (
 	"github.com/l3sim/l3sim/traces"
 )
 
-// ConfigFlags are the flags from which a command gets the configuration of one
-// run: --config, --set, and those that have a key of their own.
+// ConfigFlags are the flags that give a command the configuration of one run: --config, --set, and
+// flags for single keys.
 type ConfigFlags struct {
 	keys    []KeyFlag
-	Options configs.Options  // that every load starts from
+	Options configs.Options  // from which every load starts
 	origins *configs.Origins // of the keys, once loaded
 }
 
@@ -31,7 +31,7 @@ const configUsage = "configuration `file` on top of the preset: any subset of ke
 // KeyFlag is a flag that sets a key.
 type KeyFlag struct{ flag, key, standard, usage string }
 
-// Key returns a flag that sets a key; standard is its value in the help.
+// Key returns a flag that sets a key; standard is the default that its help shows.
 func Key(flag, key, standard, usage string) KeyFlag { return KeyFlag{flag, key, standard, usage} }
 
 // DRAMUsage explains --dram.
@@ -43,7 +43,7 @@ var (
 	PrecisionFlag = Key("precision", "pim.precision.preset", "paper", "`preset` of the stages' formats: paper or fp32")
 )
 
-// RunKeys are the flags of what runs a trace.
+// RunKeys are the flags of commands that run a trace.
 var RunKeys = []KeyFlag{
 	{"preset", "preset", "", "system `preset` (see 'l3sim config list')"},
 	{"system", "run.system", "", "`system` to simulate (see 'l3sim config systems'), or several (a,b) to compare"},
@@ -67,12 +67,13 @@ var RunKeys = []KeyFlag{
 	{"slo", "slo", "", "`targets` of latency: ttft=2s,tbt=100ms,tpot=50ms,e2e=60s of each request; ttft.p90=1s of all; tbt.p90=80ms of a request's own gaps, tbt.p90.tokens=80ms of all"},
 }
 
-// LoadKeys are the flags of what plans for a number of users.
+// LoadKeys are the flags of commands that plan for a number of users.
 var LoadKeys = []KeyFlag{
 	{"users", "arrivals.users", "", "`number` of users, in place of --rate: each waits for an answer and then sends the next request"},
 }
 
-// spread is the standard deviation of the lengths of --isl and --osl, in means: an assumption, between requests of one kind and a mix.
+// spread is the assumed standard deviation of the lengths of --isl and --osl, as a share of their means: between that of equal
+// requests and that of a mix.
 const spread = 0.5
 
 // meanFlags returns the keys that --isl and --osl set.
@@ -114,7 +115,7 @@ func (f *ConfigFlags) Register(cmd *cobra.Command, keys ...KeyFlag) {
 	cmd.Flags().StringArrayVar(&f.Options.Sets, "set", nil, "set one key: `section.key=value` (repeatable)")
 }
 
-// keyValue is the value of a flag that sets a key: a text, which the key's own type judges.
+// keyValue is the value of a flag that sets a key: a text, to be checked by the key's type.
 type keyValue struct {
 	text, kind string
 	flag       *pflag.Flag
@@ -122,7 +123,7 @@ type keyValue struct {
 
 func (v *keyValue) String() string { return v.text }
 
-// Set adds to the list that a flag has been given before; of a flag that takes one value the later wins.
+// Set appends to the list of an earlier use of the flag. Of a flag that takes one value, the last use wins.
 func (v *keyValue) Set(text string) error {
 	if list := strings.Contains(v.flag.Usage, "several (a,b)") || v.flag.Name == "slo" || v.flag.Name == "columns"; list && v.flag.Changed {
 		text = v.text + "," + text
@@ -133,7 +134,7 @@ func (v *keyValue) Set(text string) error {
 
 func (v *keyValue) Type() string { return v.kind }
 
-// listValue is the value of a flag that takes a list, given at once or in parts.
+// listValue is the value of a flag that takes a list, in one use or several.
 type listValue struct {
 	text *string
 	flag *pflag.Flag
@@ -151,14 +152,14 @@ func (v *listValue) Set(text string) error {
 
 func (v *listValue) Type() string { return "string" }
 
-// ListVar adds a flag that takes a list with commas. Where it is given again, that adds to the list.
+// ListVar adds a flag that takes a list with commas. Each further use appends to the list.
 func ListVar(flags *pflag.FlagSet, list *string, name, short, standard, usage string) {
 	*list = standard
 	v := &listValue{text: list}
 	v.flag = flags.VarPF(v, name, short, usage)
 }
 
-// KindOf returns what help calls the type of a key: "int", "bytes".
+// KindOf returns the type of a key as help shows it: "int", "bytes".
 func KindOf(key string) string {
 	k := system.Keys().Key(key)
 	switch {
@@ -170,8 +171,8 @@ func KindOf(key string) string {
 	return strings.TrimSuffix(k.Type.Kind().String(), "64")
 }
 
-// Command returns the command line of another command with the flags given to cmd, but for some of a key for which there is another
-// value.
+// Command returns the command line of command other with the flags given to cmd. Flags for keys in values are replaced, and sets
+// are added.
 func (f *ConfigFlags) Command(cmd *cobra.Command, other string, values map[string]string, sets []string) string {
 	words := []string{cmd.Root().Name(), other}
 	add := func(flag, value string) { words = append(words, "--"+flag, quoted(value)) }
@@ -189,7 +190,7 @@ func (f *ConfigFlags) Command(cmd *cobra.Command, other string, values map[strin
 	return strings.Join(words, " ")
 }
 
-// quoted returns a word as a shell takes it.
+// quoted returns a word quoted for a shell.
 func quoted(word string) string {
 	if word != "" && !strings.ContainsFunc(word, func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_./=,:+@%", r)
@@ -199,7 +200,7 @@ func quoted(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// Load returns the configuration that the flags given to cmd amount to.
+// Load returns the configuration that results from the flags given to cmd.
 func (f *ConfigFlags) Load(cmd *cobra.Command) (*configs.Config, error) {
 	o, err := f.Given(cmd)
 	if err != nil {
@@ -210,7 +211,7 @@ func (f *ConfigFlags) Load(cmd *cobra.Command) (*configs.Config, error) {
 	return cfg, err
 }
 
-// Given returns the options with the flags that were given to cmd.
+// Given returns the options that result from the flags given to cmd.
 func (f *ConfigFlags) Given(cmd *cobra.Command) (configs.Options, error) {
 	o := f.Options
 	if err := NotEmpty(cmd, "config"); err != nil {
@@ -226,7 +227,7 @@ func (f *ConfigFlags) Given(cmd *cobra.Command) (configs.Options, error) {
 		if !flag.Changed {
 			continue
 		}
-		// The key's 0 stands for a number that is not given, which the flag is.
+		// A key value of 0 means that no number was given, but the flag gives one.
 		if n, err := strconv.Atoi(flag.Value.String()); k.key == "run.requests" && err == nil && n < 1 {
 			return o, &input.Error{Key: "--requests", Value: flag.Value.String(), Expected: "at least 1"}
 		}
@@ -238,7 +239,7 @@ func (f *ConfigFlags) Given(cmd *cobra.Command) (configs.Options, error) {
 			return o, &input.Error{Key: "--rate", Value: flag.Value.String(), Expected: "more than 0; without --rate " + without}
 		}
 		if k.key == "isl" || k.key == "osl" {
-			continue // meanFlags has both
+			continue // meanFlags handles both
 		}
 		if k.flag == "users" {
 			if cmd.Flags().Changed("rate") {
@@ -259,7 +260,7 @@ func (f *ConfigFlags) Given(cmd *cobra.Command) (configs.Options, error) {
 	return o, nil
 }
 
-// Locate gives an error about a key of the loaded configuration its place. Of several
+// Locate adds the place to an error about a key of the loaded configuration. With several
 // configurations it cannot know which one is meant.
 func (f *ConfigFlags) Locate(err error) error {
 	if f.origins == nil {

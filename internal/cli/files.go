@@ -15,7 +15,7 @@ import (
 	"github.com/l3sim/l3sim/results"
 )
 
-// Present refuses paths that are not there before anything is said of what else is wrong.
+// Present refuses missing paths before other errors are reported.
 func Present(paths ...string) error {
 	for _, path := range paths {
 		if _, err := os.Stat(path); err != nil && path != input.Stdin {
@@ -25,7 +25,7 @@ func Present(paths ...string) error {
 	return nil
 }
 
-// Exclusive refuses two flags of which a command takes one.
+// Exclusive refuses two flags that exclude each other.
 func Exclusive(cmd *cobra.Command, a, b string) error {
 	if cmd.Flags().Changed(a) && cmd.Flags().Changed(b) {
 		return &input.Error{Key: "--" + a, Expected: "no --" + b + " with it"}
@@ -33,8 +33,8 @@ func Exclusive(cmd *cobra.Command, a, b string) error {
 	return nil
 }
 
-// NotEmpty refuses file and folder flags that are given without a name, as a script
-// does whose variable is not set: the command would run as if they were not there.
+// NotEmpty refuses file and folder flags with an empty name, which a script gives if its variable
+// is not set: the command would run as if the flags were missing.
 func NotEmpty(cmd *cobra.Command, flags ...string) error {
 	for _, name := range flags {
 		if flag := cmd.Flags().Lookup(name); flag.Changed && slices.Contains(flagValues(flag), "") {
@@ -44,7 +44,7 @@ func NotEmpty(cmd *cobra.Command, flags ...string) error {
 	return nil
 }
 
-// flagValues returns what a flag was given, each time that it was.
+// flagValues returns all values that a flag was given.
 func flagValues(f *pflag.Flag) []string {
 	if list, ok := f.Value.(pflag.SliceValue); ok {
 		return list.GetSlice()
@@ -60,13 +60,12 @@ func RequireFlag(cmd *cobra.Command, name, expected string) error {
 	return &input.Error{Key: "--" + name, Expected: expected}
 }
 
-// FlagName puts the flag's name on an input error.
+// FlagName sets the flag's name in an input error.
 func FlagName(err error, flag string) error {
 	return input.Edit(err, func(e *input.Error) { e.Key = flag })
 }
 
-// CheckOutputs refuses files to be written that are folders or the input, which the
-// output would replace.
+// CheckOutputs refuses output files that are folders or that would replace the input.
 func CheckOutputs(flag string, names []string, in string) error {
 	read, err := os.Stat(in)
 	if in == input.Stdin {
@@ -78,7 +77,7 @@ func CheckOutputs(flag string, names []string, in string) error {
 	for _, name := range names {
 		info, err := os.Stat(name)
 		switch {
-		case err != nil: // it is not there yet, or writing it will say what is wrong
+		case err != nil: // it does not exist yet, or writing it will report the error
 		case info.IsDir():
 			return &input.Error{Key: flag, Value: name, Expected: "a file, not a folder"}
 		case os.SameFile(info, read):
@@ -88,7 +87,7 @@ func CheckOutputs(flag string, names []string, in string) error {
 	return nil
 }
 
-// WritableFile reports a file that cannot be written: its folder must be there. "" is no file.
+// WritableFile reports a file that cannot be written; its folder must exist. "" is no file.
 func WritableFile(flag, path string) error {
 	info, err := os.Stat(path)
 	switch {
@@ -109,7 +108,7 @@ func WritableFile(flag, path string) error {
 // Creatable makes the folder of --out, and reports one that cannot be made or written to.
 func Creatable(dir string) error { return WritableFolder("--out", dir) }
 
-// WritableFolder makes dir where it is missing, and a file in it. "" is no folder.
+// WritableFolder makes dir if it is missing, and tests it with a file. "" is no folder.
 func WritableFolder(flag, dir string) error {
 	if dir == "" {
 		return nil
@@ -121,7 +120,7 @@ func WritableFolder(flag, dir string) error {
 	}
 	if err == nil {
 		err = f.Close()
-		// A sweep that ends in the same folder may have tidied it up.
+		// A sweep that ends in the same folder may have removed it.
 		if removed := os.Remove(f.Name()); !errors.Is(removed, fs.ErrNotExist) {
 			err = errors.Join(err, removed)
 		}
@@ -132,8 +131,8 @@ func WritableFolder(flag, dir string) error {
 	return FolderError(flag, dir, err)
 }
 
-// FolderError is the error for a folder that cannot be made or written to: wrong
-// input where another folder would do, else the system's.
+// FolderError is the error for a folder that cannot be made or written to: an input error if
+// another folder would do, else the system's.
 func FolderError(flag, dir string, err error) error {
 	if input.IsSystemFault(err) {
 		return fmt.Errorf("%s %s: %w", flag, dir, err)
@@ -153,7 +152,7 @@ func WriteFiles(flag, dir string, files []results.File) error {
 	return nil
 }
 
-// Between refuses the value of a flag ("--workers") out of a range.
+// Between refuses a value of a flag ("--workers") outside a range.
 func Between(flag string, value, least, most int) error {
 	if value < least || value > most {
 		return &input.Error{Key: flag, Value: fmt.Sprint(value), Expected: fmt.Sprintf("%d to %d", least, most)}
@@ -161,7 +160,7 @@ func Between(flag string, value, least, most int) error {
 	return nil
 }
 
-// OutError says of an error that it is of the folder of --out.
+// OutError adds the folder of --out to an error.
 func OutError(dir string, err error) error {
 	if err == nil {
 		return nil

@@ -35,8 +35,8 @@ func (f *GPUFlags) Load(cmd *cobra.Command) (*gpu.Spec, *pcie.Spec, error) {
 	return g, link, SetSuite(g, f.suite)
 }
 
-// LoadGPU returns the GPU that a flag names, a preset or a file. Its link is the file's, or else
-// that of the GPU's generation.
+// LoadGPU returns the GPU that a flag names, a preset or a file. Its link is the file's or, if it
+// has none, that of the GPU's generation.
 func LoadGPU(flag, name string) (*gpu.Spec, *pcie.Spec, error) {
 	g, link, err := configs.LoadGPU(flag, name)
 	if err != nil {
@@ -58,7 +58,7 @@ func SuiteFlag(flags *pflag.FlagSet, suite *string) {
 	flags.StringVar(suite, "suite", "", "attention `kernels`: server or pytorch (default: the GPU's own)")
 }
 
-// KnownSuite refuses a value of --suite that is of no GPU.
+// KnownSuite refuses a value of --suite that no GPU has.
 func KnownSuite(suite string) error {
 	if suite == "" || slices.Contains(Suites, gpu.Suite(suite)) {
 		return nil
@@ -66,7 +66,7 @@ func KnownSuite(suite string) error {
 	return input.UnknownName("--suite", suite, []string{string(gpu.SuiteServer), string(gpu.SuitePyTorch)})
 }
 
-// SetSuite gives a GPU, which is valid, the attention kernels of --suite; "" keeps its own.
+// SetSuite gives a valid GPU the attention kernels of --suite; "" keeps its own.
 func SetSuite(g *gpu.Spec, suite string) error {
 	if suite == "" {
 		return nil

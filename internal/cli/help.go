@@ -9,10 +9,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// helpWidth is how many columns a terminal has at least: help is no wider.
+// helpWidth is the smallest width of a terminal in columns; help is no wider.
 const helpWidth = 80
 
-func init() { cobra.EnableCommandSorting = false } // help has the commands of a group in order of use
+func init() { cobra.EnableCommandSorting = false } // help lists the commands of a group in order of use
 
 // printHelp prints a command's help in helpWidth columns.
 func printHelp(cmd *cobra.Command, _ []string) {
@@ -26,10 +26,10 @@ var (
 	beforeDescription = regexp.MustCompile(`^ .*\S {2,}`)
 )
 
-// fit breaks the lines of a help text. Paragraphs are filled anew, a description goes on below its beginning,
-// and a command of an example goes on as a shell reads it, before a flag.
+// fit breaks the lines of a help text. It refills paragraphs, continues a description below its beginning,
+// and breaks an example's command before a flag, with a shell's line continuation.
 func fit(text string) string {
-	for joined := ""; joined != text; { // a line of one letter is the end of one match and the start of the next
+	for joined := ""; joined != text; { // a line of one letter ends one match and starts the next
 		joined, text = text, withinParagraph.ReplaceAllString(text, "$1 $2")
 	}
 	var b strings.Builder

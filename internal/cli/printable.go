@@ -9,11 +9,11 @@ import (
 	"unicode/utf8"
 )
 
-// printable passes text on without the characters by which names of a user's, or of a file's, could command a terminal: control
-// characters but tab and line feed, and those that turn the direction of text. They are written as JSON escapes them.
+// printable escapes characters that could control a terminal when names of a user or a file contain them: control characters
+// other than tab and line feed, and characters that change the direction of text. They become JSON escapes.
 type printable struct{ w io.Writer }
 
-// Write returns how much of p was written: where it has to be escaped all of it or nothing.
+// Write returns how much of p was written; if anything is escaped, all or nothing.
 func (s printable) Write(p []byte) (int, error) {
 	if !bytes.ContainsFunc(p, commands) {
 		return s.w.Write(p)
@@ -24,12 +24,12 @@ func (s printable) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// commands says that a character is none to print.
+// commands says that a character must not be printed.
 func commands(r rune) bool {
 	return unicode.IsControl(r) && r != '\t' && r != '\n' || unicode.Is(unicode.Bidi_Control, r)
 }
 
-// escaped returns a text as printable writes it. Bytes that are no UTF-8 stay: a character may lie in two writes.
+// escaped returns a text as printable writes it. Invalid UTF-8 stays: a character may be split over two writes.
 func escaped(text string) string {
 	var b strings.Builder
 	for len(text) > 0 {

@@ -15,24 +15,24 @@ import (
 
 const (
 	barInterval  = 100 * time.Millisecond // between redraws of the bar on a terminal
-	lineInterval = 5 * time.Second        // before the first line where standard error is no terminal; doubles with each line
+	lineInterval = 5 * time.Second        // before the first line if standard error is no terminal; doubles with each line
 	lineLongest  = 5 * time.Minute        // between two lines
 )
 
-// progress shows how far a long command is: a bar on a terminal, otherwise
-// lines that become rarer as time passes, nothing with --quiet. Set may be called from several
-// goroutines and costs one atomic operation; a goroutine of its own draws.
+// Progress shows how far a long command is: a bar on a terminal, otherwise lines at growing
+// intervals, nothing with --quiet. Set may be called from several goroutines and costs one atomic
+// operation; a separate goroutine draws.
 type Progress struct {
 	name     string // of the program
 	out      io.Writer
 	unit     string // what is counted: "requests"
 	interval time.Duration
-	bar      *mpb.Bar      // nil where out is no terminal
+	bar      *mpb.Bar      // nil if out is no terminal
 	bars     *mpb.Progress // owner of bar
 
 	total   int64
 	current atomic.Int64
-	now     atomic.Pointer[string] // what is being done, behind the counts
+	now     atomic.Pointer[string] // the present step, shown after the counts
 	start   time.Time
 	stop    chan struct{} // nil until Start and with --quiet
 	drawer  sync.WaitGroup
@@ -48,8 +48,8 @@ func (a *App) NewProgress(unit string) *Progress {
 	return p
 }
 
-// ProgressOnTerminal returns a progress display that shows nothing but on a terminal: for
-// what takes seconds, not minutes.
+// ProgressOnTerminal returns a progress display for tasks of seconds, not minutes: it shows nothing
+// unless on a terminal.
 func (a *App) ProgressOnTerminal(unit string) *Progress {
 	p := a.NewProgress(unit)
 	if !IsTerminal(p.out) {
@@ -64,7 +64,7 @@ func IsTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// Start begins the display of a task of total units, 0 where their number is not known.
+// Start begins the display of a task of total units, 0 if unknown.
 func (p *Progress) Start(total int64) {
 	if p.out == nil {
 		return
@@ -86,7 +86,7 @@ func (p *Progress) Start(total int64) {
 	p.drawer.Go(p.draw)
 }
 
-// what returns what is being done, for the bar: the time left, at the rate so far, and what Now said.
+// what returns the bar's text: the time left at the rate so far, and the text of Now.
 func (p *Progress) what(decor.Statistics) string {
 	text := ""
 	if n, elapsed := p.current.Load(), time.Since(p.start); n > 0 && n < p.total {
@@ -98,8 +98,8 @@ func (p *Progress) what(decor.Statistics) string {
 	return text
 }
 
-// Set says that n units are done. The display never goes back: of two
-// goroutines that set at once, the larger number counts.
+// Set says that n units are done. The display never goes back: of two concurrent calls, the larger
+// number counts.
 func (p *Progress) Set(n int64) {
 	for {
 		old := p.current.Load()
@@ -109,10 +109,10 @@ func (p *Progress) Set(n int64) {
 	}
 }
 
-// Now says what is being done.
+// Now sets the text for the present step.
 func (p *Progress) Now(what string) { p.now.Store(&what) }
 
-// Of says that n units of total are done, which the first call starts with.
+// Of says that n of total units are done; the first call starts the display.
 func (p *Progress) Of(n, total int64) {
 	if p.total == 0 {
 		p.Start(total)
@@ -120,8 +120,8 @@ func (p *Progress) Of(n, total int64) {
 	p.Set(n)
 }
 
-// Done ends the display and waits until it has drawn its last; it may be
-// called more than once, and without Start.
+// Done ends the display and waits for its last drawing. It may be called more than once, and
+// without Start.
 func (p *Progress) Done() {
 	if p.stop == nil {
 		return
@@ -155,7 +155,7 @@ func (p *Progress) draw() {
 	}
 }
 
-// line describes the state after elapsed: counts, share, and at the rate so far the time left.
+// line describes the state after elapsed: counts, share, and the time left at the rate so far.
 func (p *Progress) line(elapsed time.Duration) string {
 	n := p.current.Load()
 	if p.total == 0 {

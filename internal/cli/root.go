@@ -36,7 +36,7 @@ func (p *Program) Root(a *App) *cobra.Command {
 		}
 	}
 	root.SetHelpCommand(newHelpCommand(root))
-	root.InitDefaultCompletionCmd() // else it is added behind what follows
+	root.InitDefaultCompletionCmd() // else it would be added after the following commands
 	for _, c := range root.Commands() {
 		if c.Name() == "completion" {
 			asGroup(c)
@@ -47,7 +47,7 @@ func (p *Program) Root(a *App) *cobra.Command {
 	return root
 }
 
-// addMoved adds a hidden command that only says where it went.
+// addMoved adds a hidden command that only says what replaced it.
 func addMoved(root *cobra.Command, path []string, gone error) {
 	parent := root
 	if len(path) > 1 {
@@ -95,10 +95,11 @@ func NewGroup(use, short string, commands ...*cobra.Command) *cobra.Command {
 	return group
 }
 
-// InsteadOf is before a word of SuggestFor in a command's annotations, which have what to write instead of that word.
+// InsteadOf prefixes a word of SuggestFor in a command's annotations, whose value is what to write instead of that
+// word.
 const InsteadOf = "instead of "
 
-// asGroup has a command print its help alone, and refuse what is none of its subcommands.
+// asGroup makes a command print its help if it is called alone, and refuse unknown subcommands.
 func asGroup(group *cobra.Command) {
 	group.Args = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
@@ -120,7 +121,7 @@ func asGroup(group *cobra.Command) {
 	group.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 }
 
-// oneStdin refuses a command line that reads standard input for two files.
+// oneStdin refuses a command line with two files from standard input.
 func oneStdin(cmd *cobra.Command, args []string) error {
 	var readers []string
 	for _, arg := range args {
@@ -144,9 +145,9 @@ func oneStdin(cmd *cobra.Command, args []string) error {
 	return &input.Error{Key: readers[1], Value: input.Stdin, Expected: "standard input for one file only; " + readers[0] + " reads it, too"}
 }
 
-// markStart wraps the function of every command under cmd so that a.started
-// tells an error of the command from one of its usage. A command takes no arguments
-// unless it says so, and wrong ones are reported in our words.
+// markStart wraps the function of every command under cmd, so that a.started tells its errors from
+// usage errors. A command takes no arguments unless it declares them, and wrong ones are reported
+// in our words.
 func (a *App) markStart(cmd *cobra.Command) {
 	if inner := cmd.RunE; inner != nil {
 		allowed := cmd.Args

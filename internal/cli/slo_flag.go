@@ -11,8 +11,8 @@ import (
 	"github.com/l3sim/l3sim/scheduler"
 )
 
-// targetNames are what may stand before "=" in --slo, and the keys that it sets. NAME alone is of each request. NAME.p90 is of all
-// requests, but of TBT, of which each request has many: tbt.p90 is of its own gaps, tbt.p90.tokens of all tokens.
+// targetNames are the names allowed before "=" in --slo, and the keys that they set. NAME is a target of each request, NAME.p90
+// one over all requests. A request has many TBTs: tbt.p90 bounds its own gaps, tbt.p90.tokens all tokens.
 var targetNames = func() map[string]string {
 	names := map[string]string{}
 	for _, name := range []string{"ttft", "tbt", "tpot", "e2e"} {
@@ -51,7 +51,7 @@ func targetFlags(value string) (flags []configs.Flag, err error) {
 	return flags, nil
 }
 
-// nearestTarget returns the target's name that a wrong one is meant for, "" where it is none's.
+// nearestTarget returns the target's name closest to a wrong one, "" if none is close.
 func nearestTarget(name string, names []string) string {
 	if slices.Contains(names, name) {
 		return "" // its time is missing

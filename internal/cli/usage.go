@@ -17,8 +17,8 @@ import (
 	"github.com/l3sim/l3sim/system"
 )
 
-// flagError turns what pflag reports into an input.Error that names the
-// flag, its value, and for an unknown flag the one, or the key, that was meant.
+// flagError converts pflag's error into an input.Error that names the flag and its value; for an
+// unknown flag, also the flag or key that was probably meant.
 func flagError(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	var invalid *pflag.InvalidValueError
@@ -45,8 +45,8 @@ func flagError(cmd *cobra.Command, err error) error {
 	return &input.Error{Err: err}
 }
 
-// unknownFlag is the error for a flag that a command does not have. Where the command takes keys, it may be
-// one of these, in the words of l3sim or of others.
+// unknownFlag is the error for a flag that a command does not have. If the command takes keys, it suggests
+// one, by l3sim's names or those of other programs.
 func unknownFlag(cmd *cobra.Command, flag string) error {
 	flags := flagNames(cmd)
 	bare := strings.TrimPrefix(flag, "--")
@@ -107,7 +107,7 @@ func flagNames(cmd *cobra.Command) (flags []string) {
 	return flags
 }
 
-// meantKey returns the key whose last part is most similar to a flag's name, "" where none is. Nobody means an entry of a table.
+// meantKey returns the key whose last part is most similar to a flag's name, "" if none is. Entries of tables are never meant.
 func meantKey(flag string) string {
 	keys := map[string]string{}
 	var lasts []string
@@ -137,14 +137,14 @@ func flagType(f *pflag.Flag) string {
 	}
 }
 
-// argumentError says in our words that a command does not take the arguments that it was given.
+// argumentError is the error for arguments that a command does not take, in our words.
 func argumentError(cmd *cobra.Command, args []string) error {
 	_, wanted, _ := strings.Cut(cmd.Use, " ")
 	if wanted == "" {
 		wanted = "none, flags alone"
 	}
 	flagsAlone := !strings.Contains(cmd.Use, " ")
-	examples := strings.TrimPrefix(strings.TrimSpace(cmd.Example), cmd.CommandPath()+"\n") // with nothing behind it it shows nothing
+	examples := strings.TrimPrefix(strings.TrimSpace(cmd.Example), cmd.CommandPath()+"\n") // without an example it shows nothing
 	if example, _, _ := strings.Cut(strings.TrimSpace(examples), "\n"); strings.HasPrefix(example, cmd.CommandPath()) {
 		wanted += ", such as '" + example + "'"
 	}

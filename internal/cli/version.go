@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Version is the latest release of both programs. CHANGELOG.md has its section, below that of what is not released yet, and .ci/release names archives by it.
+// Version is the latest release of both programs. CHANGELOG.md has its section after "Unreleased", and .ci/release names archives by it.
 const Version = "v0.1.0"
 
 // NewVersionCommand returns the command that prints the version.
@@ -35,13 +35,13 @@ func (a *App) NewVersionCommand() *cobra.Command {
 type build struct {
 	Schema   string `json:"schema"`
 	Version  string `json:"version"`
-	Commit   string `json:"commit"`   // "" where it is not known
+	Commit   string `json:"commit"`   // "" if unknown
 	Modified bool   `json:"modified"` // the checkout differed from the commit
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
 }
 
-// describeBuild returns what info says, which may be nil.
+// describeBuild returns the build of info, which may be nil.
 func describeBuild(info *debug.BuildInfo) build {
 	b := build{Schema: "l3sim/version/1", Version: Version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	if info == nil {

@@ -14,12 +14,12 @@ import (
 	"pgregory.net/rapid"
 )
 
-const quickChecks = 5 // how many random cases a property is tried on in a quick run
+const quickChecks = 5 // number of random cases of a property in a quick run
 
 func init() { drawLess() } // before any test begins and before flags are parsed
 
-// drawLess lowers rapid's number of cases in a quick run and has it draw the same cases every time, so that each run takes as long and
-// the go command may keep its verdict. RAPID_CHECKS, RAPID_SEED and their flags still decide where they are given.
+// drawLess lowers rapid's number of cases in a quick run and fixes its seed, so that each run takes the same time and the go command
+// can cache its result. RAPID_CHECKS, RAPID_SEED and their flags take precedence.
 func drawLess() {
 	if On() {
 		return
@@ -45,8 +45,8 @@ func Only(t testing.TB) {
 	}
 }
 
-// Files returns the files that fit a pattern, as Case chooses them of a sorted list, and always those with one of the names, which
-// have no extension.
+// Files returns the files that match a pattern, as Case selects them from the sorted list, and always those with one of the names
+// (without extension).
 func Files(t testing.TB, pattern string, part int, always ...string) (chosen []string) {
 	t.Helper()
 	files, err := filepath.Glob(pattern)
@@ -61,7 +61,7 @@ func Files(t testing.TB, pattern string, part int, always ...string) (chosen []s
 	return chosen
 }
 
-// Of returns how often a test repeats what it does at random in a quick, a deep and a long run.
+// Of returns the number of random repeats of a test in a quick, a deep and a long run.
 func Of(quick, deep, long int) int {
 	switch {
 	case Long():
@@ -72,14 +72,14 @@ func Of(quick, deep, long int) int {
 	return quick
 }
 
-// Case says whether a run tries the i-th case of a table of which a quick run tries one of part: the first, and each part-th after it.
-// L3SIM_TURN=1 has it begin with the part-th case in place of the first, 2 with the one before: .ci/run has another turn for each commit.
+// Case says whether a run tries the i-th case of a table, of which a quick run tries every part-th, from the first on. L3SIM_TURN shifts
+// them: 1 begins with the part-th case, 2 with the one before. .ci/run sets another turn for each commit.
 func Case(i, part int) bool {
 	turn, _ := strconv.Atoi(os.Getenv("L3SIM_TURN")) // 0 where it is not set
 	return On() || (i+turn)%part == 0
 }
 
-// Turn skips the i-th of a number of tests, counted from 0, of which a quick run runs one: that of its turn, as Case has it.
+// Turn skips the i-th of a number of tests, counted from 0, of which a quick run runs one, selected as by Case.
 func Turn(t testing.TB, i, of int) {
 	t.Helper()
 	if !Case(i, of) {
@@ -87,26 +87,26 @@ func Turn(t testing.TB, i, of int) {
 	}
 }
 
-// Cases tries a property on one part-th of the random cases that rapid.Check draws, and on one at least: for properties whose
-// cases take seconds. A long run draws all of them. It changes nothing that tests beside it see.
+// Cases tries a property on one part-th of the random cases of rapid.Check, at least one: for properties whose cases take
+// seconds. A long run tries all. It does not affect other tests.
 func Cases(t rapid.TB, part int, property func(*rapid.T)) {
 	t.Helper()
 	most := max(1, checks(t)/part)
 	tried, failed := 0, false
 	rapid.Check(t, func(c *rapid.T) {
 		if tried >= most && !failed && !Long() {
-			return // a case of no work
+			return // an empty case
 		}
 		try(c, property, &failed)
 		tried++
 	})
 }
 
-const further = 200 // how many cases more Until tries
+const further = 200 // number of extra cases of Until
 
-// Until is rapid.Check for a property that is about what not every case has: a quick run draws so few that all may miss it. Where none
-// of the usual number of cases had it, the last one goes on to draw others from its stream of random numbers, so that a fixed seed draws
-// other cases, too. If all of these miss it, the test fails.
+// Until is rapid.Check for a property that only some cases exercise: had says whether one has. A quick run draws so few cases that all
+// may miss it. If none of the usual number had it, the last case draws others from its stream of random numbers, so that a fixed seed
+// draws other cases, too. If these also miss it, the test fails.
 func Until(t rapid.TB, had func() bool, property func(*rapid.T)) {
 	t.Helper()
 	usual := checks(t)
@@ -114,7 +114,7 @@ func Until(t rapid.TB, had func() bool, property func(*rapid.T)) {
 	rapid.Check(t, func(c *rapid.T) {
 		try(c, property, &failed)
 		tried++
-		// Once a case has failed, rapid repeats it and tries smaller ones: what others had must not end these early.
+		// After a failure rapid repeats the case and tries smaller ones, which earlier successes must not end early.
 		for n := 0; n < further && !c.Failed() && (failed || tried >= usual && !had()); n++ {
 			try(c, property, &failed)
 		}
@@ -124,8 +124,8 @@ func Until(t rapid.TB, had func() bool, property func(*rapid.T)) {
 	}
 }
 
-// Seeds tries a property on the cases of n seeds from 0 on, however few rapid draws in a run: for properties whose cases take a
-// millisecond or less, which a quick run would try too seldom. The cases are the same in every run.
+// Seeds tries a property on the cases of seeds 0 to n-1, however few cases rapid draws: for properties whose cases take at most
+// a millisecond, which a quick run would try too rarely. The cases are the same in every run.
 func Seeds(t testing.TB, n int, property func(*rapid.T)) {
 	t.Helper()
 	for seed := range n {
@@ -135,7 +135,7 @@ func Seeds(t testing.TB, n int, property func(*rapid.T)) {
 	}
 }
 
-// fails returns why a property fails on the case of a seed, nil where it holds or skips the case.
+// fails returns why a property fails for a seed, nil if it holds or skips the case.
 func fails(seed int, property func(*rapid.T)) (why any) {
 	rapid.Custom(func(c *rapid.T) bool {
 		drawn := rapid.Bool().Draw(c, "of no use: rapid wants each case to draw something")
@@ -154,7 +154,7 @@ func fails(seed int, property func(*rapid.T)) (why any) {
 	return why
 }
 
-// checks returns how many cases rapid.Check draws.
+// checks returns the number of cases of rapid.Check.
 func checks(t rapid.TB) int {
 	t.Helper()
 	n, err := strconv.Atoi(flag.Lookup("rapid.checks").Value.String())
@@ -162,13 +162,12 @@ func checks(t rapid.TB) int {
 		t.Fatalf("the flag rapid.checks: %v", err)
 	}
 	if testing.Short() {
-		n /= 5 // as rapid does
+		n /= 5 // as in rapid
 	}
 	return n
 }
 
-// try tries a property on a case and notes whether it fails. A case that the property skips does not: rapid ends it with a panic of
-// its own, which is no error.
+// try tries a property on a case and reports whether it fails. A skipped case does not fail: rapid ends it with a panic of its own.
 func try(c *rapid.T, property func(*rapid.T), failed *bool) {
 	defer func() {
 		end := recover()
@@ -182,8 +181,8 @@ func try(c *rapid.T, property func(*rapid.T), failed *bool) {
 	property(c)
 }
 
-// Asked returns a context that ends when it has been asked most times whether it has. A loop that asks every so many steps and has no end
-// is then stopped after the same work on any machine, however busy.
+// Asked returns a context that ends once it has been asked most times whether it has. An endless loop that asks every few steps then
+// stops after the same work on any machine.
 func Asked(ctx context.Context, most int64) context.Context {
 	return &asked{Context: ctx, most: most}
 }

@@ -1,6 +1,6 @@
 // Package deep says how much of a test to run. There are three depths:
 //
-//   - quick, without anything: what go test ./... runs on a laptop or on a slow machine.
+//   - quick, the default: what go test ./... runs on a laptop or on a slow machine.
 //     A test of many seconds is left out, and a property is tried on few random cases,
 //     the same every time.
 //   - deep, with L3SIM_DEEP=1: what .ci/run runs with every change.

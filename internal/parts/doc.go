@@ -1,2 +1,2 @@
-// Package parts has the DRAM parts that tests of ranks with processing units run on.
+// Package parts has the DRAM parts used by tests of ranks with processing units.
 package parts

@@ -33,7 +33,7 @@ func Of(t T, name string) *dram.Spec {
 	return d
 }
 
-// Must ends the test at an error.
+// Must ends the test on an error.
 func Must(t T, err error) {
 	t.Helper()
 	if err != nil {

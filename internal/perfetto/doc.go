@@ -1,6 +1,6 @@
-// Package perfetto checks timelines by the rules by which Perfetto (https://ui.perfetto.dev) reads
-// them: a slice that ends after the slice around it, or a time that is no whole number of nanoseconds,
-// is not shown as it was written. Only tests import it.
+// Package perfetto checks that Perfetto (https://ui.perfetto.dev) shows timelines as they were
+// written. It does not if, for example, a slice ends after the slice around it, or a time is no whole
+// number of nanoseconds. Only tests import it.
 //
-// Start at Read in perfetto.go. The timelines that it is for are written by package results/timeline.
+// Start at Read in perfetto.go. Package results/timeline writes the timelines.
 package perfetto

@@ -23,25 +23,25 @@ type Event struct {
 	at         int   // place in the file
 }
 
-// track is a thread of a process, or what has one identifier in it.
+// track is a thread of a process, or an identifier within it.
 type track struct {
 	pid, tid int
 	cat, id  string
 }
 
-// reader is what has been read so far.
+// reader is the state after the events so far.
 type reader struct {
 	faults []string
 	slices map[track][]*Event
 	open   map[track][]*Event // asynchronous events, in the order of the file
-	last   map[track]int64    // start of the latest of those
+	last   map[track]int64    // start of the latest of these
 	arrows map[int]*Event     // the latest of each chain
 }
 
-// Read reads a timeline, and says what Perfetto would not show as it is written: a time that is no whole number of
-// nanoseconds, which it cuts; a slice that ends behind one of its track that it begins in, which it drops
-// (slice_drop_overlapping_complete_event); an asynchronous event that ends what is not open, or goes back in time; an arrow
-// that begins, leads on or ends where no slice is, goes back in time, or has no other end. A timeline without slices is an error.
+// Read reads a timeline, and returns the faults that keep Perfetto from showing it as written: a time that is no whole number of
+// nanoseconds, which Perfetto truncates; a slice that ends after an enclosing one on its track, which Perfetto drops
+// (slice_drop_overlapping_complete_event); an asynchronous event that closes nothing or goes back in time; an arrow with an end
+// or intermediate point outside any slice, with one end alone, or back in time. A timeline without slices returns an error.
 func Read(from io.Reader) (events []Event, faults []string, err error) {
 	var document struct{ TraceEvents []Event }
 	if err := json.NewDecoder(from).Decode(&document); err != nil {
@@ -94,7 +94,7 @@ func (r *reader) complain(e *Event, format string, args ...any) {
 	r.faults = append(r.faults, fmt.Sprintf("event %d, %q of process %d, track %d%s: ", e.at, e.Name, e.Pid, e.Tid, e.ID2.Local)+fmt.Sprintf(format, args...))
 }
 
-// async takes an asynchronous event.
+// async processes an asynchronous event.
 func (r *reader) async(e *Event) {
 	on := track{pid: e.Pid, cat: e.Cat, id: e.ID2.Local}
 	if e.start < r.last[on] {
@@ -111,7 +111,7 @@ func (r *reader) async(e *Event) {
 	}
 }
 
-// arrow takes an end of an arrow, or a place that it leads over. Those of a chain have one id.
+// arrow processes an end or an intermediate point of an arrow. Those of a chain have the same id.
 func (r *reader) arrow(e *Event) {
 	on := r.slices[track{pid: e.Pid, tid: e.Tid}] // in the order of their starts
 	next, _ := slices.BinarySearchFunc(on, e.start+1, func(s *Event, t int64) int { return cmp.Compare(s.start, t) })
@@ -132,10 +132,10 @@ func (r *reader) arrow(e *Event) {
 	r.arrows[e.ID] = e
 }
 
-// crossing finds slices of a track that begin in another one and end behind it.
+// crossing finds slices of a track that begin within another and end after it.
 func (r *reader) crossing(track []*Event) {
 	slices.SortStableFunc(track, func(a, b *Event) int { return cmp.Compare(a.start, b.start) })
-	var around []*Event // those that have begun, each in the one before it
+	var around []*Event // open slices, each within the one before
 	for _, e := range track {
 		for len(around) > 0 && around[len(around)-1].end <= e.start {
 			around = around[:len(around)-1]

@@ -15,13 +15,13 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// Bind is a resource or a target that binds: with more of it the rate rises.
+// Bind is a resource or a target that limits the rate: with more of it the rate rises.
 type Bind struct {
 	Name string  `json:"name"`
 	Gain float64 `json:"gain"` // by which the rate rises, relative: one of gains, or more
 }
 
-// String returns the bind as people read it.
+// String returns the bind as text.
 func (b Bind) String() string {
 	sign := ""
 	if b.Gain == slices.Max(gains) {
@@ -30,17 +30,18 @@ func (b Bind) String() string {
 	return fmt.Sprintf("%s +%.0f%%%s", b.Name, 100*b.Gain, sign)
 }
 
-// gains are the rises of the rate that are tried, in this order. What does not reach the first does not bind.
+// gains are the relative rises of the rate that are tried, in this order. What does not reach the first does
+// not bind.
 var gains = []float64{0.05, 1, 0.25}
 
-// more is a resource or a target with the settings that double it.
+// more is a resource or a target, with the settings that double it.
 type more struct {
 	name string
 	sets []string
 }
 
-// binds measures what binds at the highest rate of a row's point, by all requests: each resource is doubled, and each target that
-// fails above it relaxed to its double, alone. The largest gain comes first. Nothing binds where the rate that is asked for holds.
+// binds measures what limits a row's highest rate, with all requests. It doubles each resource, and relaxes each target that fails
+// above the rate to its double, one at a time. The largest gain comes first. Nothing binds if the requested rate holds.
 func (c *Contest) binds(row *Row, point []int) []Bind {
 	out := []Bind{}
 	if row.Asked != nil && row.Asked.Met {
@@ -54,7 +55,7 @@ func (c *Contest) binds(row *Row, point []int) []Bind {
 	gained := make([]float64, len(all))
 	sideBySide(all, func(i int, m more) {
 		e := c.entrant(point, c.n, m.sets...)
-		for _, gain := range gains { // what holds the first is tried at the largest, which one that does not hold it fails soon
+		for _, gain := range gains { // a resource that reaches the first gain is tried at the largest, which others fail fast
 			if c.holds(e, raised(gain)) {
 				gained[i] = max(gain, gained[i])
 			}
@@ -72,8 +73,8 @@ func (c *Contest) binds(row *Row, point []int) []Bind {
 	return out
 }
 
-// doubled returns the resources of a configuration's system, and the targets that are missed, with the settings that double each. Knobs
-// are among them where they are not searched.
+// doubled returns the resources of a configuration's system, and the targets that are missed, with the settings that double each. With
+// knobs, they include knobs that are not searched.
 func doubled(c *configs.Config, fails []Failure, knobs bool) (all []more) {
 	add := func(name string, factor float64, keys ...string) {
 		var sets []string
@@ -109,7 +110,8 @@ func doubled(c *configs.Config, fails []Failure, knobs bool) (all []more) {
 	return all
 }
 
-// times returns a number or a quantity of a configuration times a factor; false where that is the same.
+// times returns a number or a quantity of a configuration times a factor; false if that changes
+// nothing.
 func times(c *configs.Config, key string, factor float64) (string, bool) {
 	k := system.Keys().Key(key)
 	if k == nil {
@@ -126,7 +128,7 @@ func times(c *configs.Config, key string, factor float64) (string, bool) {
 	return schema.Text(v), !old.IsZero() && !v.Equal(old)
 }
 
-// binding returns what binds a row as people read it.
+// binding returns what binds a row as text.
 func (r *Row) binding() string {
 	if len(r.Binds) == 0 && r.Asked != nil && r.holds() {
 		return "nothing at this rate"
@@ -134,7 +136,7 @@ func (r *Row) binding() string {
 	return Text(r.Binds)
 }
 
-// Text returns what binds as people read it: the two with the largest gains.
+// Text returns the two binds with the largest gains as text.
 func Text(binds []Bind) string {
 	if len(binds) == 0 {
 		return "nothing alone"

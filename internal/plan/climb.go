@@ -10,19 +10,20 @@ import (
 )
 
 const (
-	// longest is the seconds, 49 days, in which all requests come at the lowest rate that is tried: a run holds 106 days, its last
-	// answers included.
+	// longest is the time, 49 days in seconds, over which all requests arrive at the lowest rate that is tried. A run can hold 106
+	// days, its last answers included.
 	longest = 49 * 86400
-	// lowest is the share of the rate from which a search begins down to which it looks for one that holds.
+	// lowest is the smallest rate of a search, as a share of the rate from which it begins.
 	lowest = 1e-4
-	// firstStep is by how much the rate of a point of which nothing is known changes at first, relative.
+	// firstStep is the first relative change of the rate of a point of which nothing is known.
 	firstStep = 0.05
 )
 
-// shares are the shares of the answer at which a configuration is judged, too, where its knobs are not searched: latency over load.
+// shares are the shares of the answer at which a configuration is also judged if its knobs are not searched: latency over load.
 var shares = []float64{0.25, 0.5, 0.75, 0.9}
 
-// rounded returns a rate with six digits, so that --rate repeats it as it is printed; of users a whole number.
+// rounded returns a rate with six digits, so that --rate repeats it as printed; a number of users is an
+// integer.
 func (c *Contest) rounded(rate float64) float64 {
 	if c.users {
 		return max(1, math.Round(rate))
@@ -30,12 +31,12 @@ func (c *Contest) rounded(rate float64) float64 {
 	return tables.Round(rate, 6)
 }
 
-// between says whether a rate is to be tried between one that holds and one that fails.
+// between says whether a rate between one that holds and one that fails remains to be tried.
 func (c *Contest) between(held, failed, precision float64) bool {
 	return failed > (1+precision)*held && (!c.users || failed > held+1)
 }
 
-// above returns the rate that is tried above one.
+// above returns the next rate to try above a rate.
 func (c *Contest) above(rate, step float64) float64 {
 	higher := float64(rate * (1 + step))
 	if c.users {
@@ -44,8 +45,8 @@ func (c *Contest) above(rate, step float64) float64 {
 	return higher
 }
 
-// climb returns the highest rate that an entrant holds, to a precision: from a rate upwards or downwards by growing steps, and
-// then between. It is 0 where it holds none down to a ten thousandth of it.
+// climb returns the highest rate that an entrant holds, to a precision: it steps up or down from a rate in growing steps, then
+// bisects. It is 0 if the entrant holds no rate down to lowest.
 func (c *Contest) climb(e *entrant, from, precision float64) float64 {
 	step, n := precision, float64(e.n)
 	least := max(from*lowest, n/longest)
@@ -76,8 +77,8 @@ func (c *Contest) climb(e *entrant, from, precision float64) float64 {
 	}
 }
 
-// answer returns a row of the highest rate that an entrant holds, to the precision, from a rate that it is known to hold; 0 for none. What is
-// asked for is judged first, and is the answer where it holds.
+// answer returns the row of the highest rate that an entrant holds, to the precision. known is a rate that it is known to hold, 0 for none.
+// The requested rate is judged first, and is the answer if it holds.
 func (c *Contest) answer(e *entrant, known float64) (*Row, error) {
 	j, row := c.open(e), &Row{}
 	if j == nil {
@@ -91,7 +92,7 @@ func (c *Contest) answer(e *entrant, known float64) (*Row, error) {
 		row.Tried = []Load{l}
 		row.Asked = &Asked{RatePerS: l.RatePerS, Users: l.Users, Met: l.Met, Attainment: l.Attainment, Fails: l.Fails}
 	}
-	var rates []float64 // that are tried, too
+	var rates []float64 // to be tried in addition
 	if met := row.Asked != nil && row.Asked.Met; !met || known > 0 {
 		from := cmp.Or(known, c.asked)
 		if from == 0 {
@@ -107,7 +108,7 @@ func (c *Contest) answer(e *entrant, known float64) (*Row, error) {
 			return nil, e.err
 		case met:
 			row.Highest = held
-		case held == 0: // the lowest, and one by which it is seen whether requests wait for one another
+		case held == 0: // the lowest, and one that shows whether requests wait for one another
 			rates = []float64{e.failed, 2 * e.failed}
 		default:
 			row.Tried, rates = append(row.Tried, e.best), []float64{e.failed}
@@ -129,8 +130,8 @@ func (c *Contest) answer(e *entrant, known float64) (*Row, error) {
 	return row, nil
 }
 
-// settle makes the highest rate that meets the targets the answer; where none does, the lowest with a rate of 0. asked is the rate, or the
-// number of users, that is asked for.
+// settle makes the highest rate that meets the targets the answer; if none does, the lowest with a rate of 0. asked is the requested rate
+// or number of users.
 func (r *Row) settle(asked float64) {
 	best := -1
 	for i := range r.Tried {

@@ -15,48 +15,48 @@ import (
 	"github.com/l3sim/l3sim/traces"
 )
 
-// Contest judges points of a grid of knobs of one configuration, each at rates and with a number of requests. It remembers what it was told.
+// Contest judges points of a grid of knobs of one configuration, at rates and with numbers of requests. It remembers all results.
 type Contest struct {
-	Candidates []Candidate // what Compare found, the best first
+	Candidates []Candidate // results of Compare, best first
 	search     *Search
 	options    configs.Options
 	axes       []axis
 	share      []string // the setting of the GPUs' memory, unless it is given
 	trace      *traces.Trace
 	n          int             // its requests
-	users      bool            // nodes are offered a number of users; else requests come at a rate
-	asked      float64         // rate, or number of users, that is asked for; 0 for none
-	ctx        context.Context // of what the contest does now
+	users      bool            // the load is a number of users; else a rate of requests
+	asked      float64         // requested rate or number of users; 0 for none
+	ctx        context.Context // of the present call
 	mu         sync.Mutex
 	seen       map[string]*entrant
-	err        error // the first that ends the contest; nothing holds behind it
+	err        error // first error, which ends the contest; afterwards nothing holds
 }
 
 // Candidate is a point and the highest rate that it is known to hold.
 type Candidate struct {
 	Point    []int            `json:"point"`
 	Rate     float64          `json:"rate"`
-	Requests int              `json:"requests"` // by how many
-	inert    map[move]float64 // the rate to which a move changed no run
+	Requests int              `json:"requests"` // number of requests that judged it
+	inert    map[move]float64 // the rate up to which a move changed no run
 }
 
-// entrant is a point, with the further settings that it is judged with.
+// entrant is a point, with further settings for its judgement.
 type entrant struct {
 	point   []int
 	n       int // requests that judge it
 	further []string
 	once    sync.Once
-	judge   *Judge  // nil where the point is no valid configuration, or serves no request
+	judge   *Judge  // nil if the point is no valid configuration, or serves no request
 	err     error   // why
 	held    float64 // the highest rate that it is known to hold
 	best    Load    // there
 	failed  float64 // the lowest rate that it is known to fail, 0 for none
 	fails   []Failure
-	came    int64    // requests at which it failed there
-	longer  *entrant // what judges it instead, by more requests
+	came    int64    // requests that had arrived when it failed there
+	longer  *entrant // replaces it, with more requests
 }
 
-// Config returns the configuration with settings of knobs. Its rate is left to judges.
+// Config returns the configuration with settings of knobs. Judges set its rate.
 func (c *Contest) Config(sets ...string) (*configs.Config, error) {
 	o := c.options
 	o.Sets = slices.Concat(o.Sets, sets)
@@ -67,7 +67,7 @@ func (c *Contest) Config(sets ...string) (*configs.Config, error) {
 	return cfg, err
 }
 
-// entrant returns a point with further settings, which is judged by n requests.
+// entrant returns a point with further settings, judged by n requests.
 func (c *Contest) entrant(point []int, n int, further ...string) *entrant {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -78,12 +78,12 @@ func (c *Contest) entrant(point []int, n int, further ...string) *entrant {
 	return c.seen[key]
 }
 
-// entrants returns points that are judged by n requests.
+// entrants returns points, judged by n requests.
 func (c *Contest) entrants(points [][]int, n int) []*entrant {
 	return list.Map(points, func(p []int) *entrant { return c.entrant(p, n) })
 }
 
-// open returns the judge of an entrant, nil where it has none.
+// open returns the judge of an entrant, nil if it has none.
 func (c *Contest) open(e *entrant) *Judge {
 	e.once.Do(func() {
 		var cfg *configs.Config
@@ -97,15 +97,15 @@ func (c *Contest) open(e *entrant) *Judge {
 		switch {
 		case err != nil:
 			c.leave(e, err)
-		case e.n < c.n: // one more request that happens to be long must not decide
+		case e.n < c.n: // one request more that happens to be long must not decide
 			e.judge.few = true
 		}
 	})
 	return e.judge
 }
 
-// leave takes its judge from an entrant, which holds no rate. What is no fault of the point, as that is not valid or serves no request, ends
-// the contest.
+// leave removes the judge of an entrant, which then holds no rate. An error that is not due to the point (invalid, or serving no request)
+// ends the contest.
 func (c *Contest) leave(e *entrant, err error) {
 	e.judge, e.err = nil, err
 	if errors.As(err, new(*input.Error)) || errors.As(err, new(*system.RejectedError)) {
@@ -137,8 +137,8 @@ func (c *Contest) holds(e *entrant, rate float64) bool {
 	return l.Met
 }
 
-// judge runs an entrant at a rate. Where a short run fails because its queue grows, the node may only be filling, and where it has too few
-// requests for the users, more may tell: a longer run then judges this rate and the later ones of the point.
+// judge runs an entrant at a rate. If a short run fails because its queue grows, the node may only be filling; if it has too few requests
+// for the users, more may help. A longer run then judges this rate and the point's later ones.
 func (c *Contest) judge(e *entrant, rate float64) Load {
 	if e.longer == nil {
 		l, err := e.judge.run(c.ctx, rate, true)
@@ -154,7 +154,7 @@ func (c *Contest) judge(e *entrant, rate float64) Load {
 	return Load{Met: met, Fails: e.longer.fails, Measured: e.longer.best.Measured, came: e.longer.came}
 }
 
-// sideBySide does something with all elements at once.
+// sideBySide calls do for all elements in parallel.
 func sideBySide[T any](all []T, do func(i int, x T)) {
 	var group sync.WaitGroup
 	for i, x := range all {
@@ -169,8 +169,8 @@ func (c *Contest) race(all []*entrant, rate float64) []*entrant {
 	return slices.DeleteFunc(slices.Clone(all), func(e *entrant) bool { return e.held < c.rounded(rate) })
 }
 
-// raise raises the rate of entrants that hold one until one is left, which takes a candidate's place. Of several that fail the next rate the
-// one counts that lasted longest.
+// raise raises the rate of the entrants that hold one until one is left, which replaces a candidate. If all fail the next rate, the one that
+// lasted longest remains.
 func (c *Contest) raise(x Candidate, alive []*entrant, rate, step float64) Candidate {
 	for len(alive) > 1 {
 		left := c.race(alive, rate*(1+step))
@@ -184,9 +184,9 @@ func (c *Contest) raise(x Candidate, alive []*entrant, rate, step float64) Candi
 	return x
 }
 
-// ascend climbs from a point that holds about a rate: it takes the highest rate that the point holds, and goes on with a neighbour that
-// holds the next one, which the point fails. Neighbours of a further stride are asked where those of the first have none. The rate is 0 where
-// the point holds none.
+// ascend climbs from a point that holds about a rate: it finds the highest rate that the point holds, then moves to a neighbour that holds
+// the next rate, which the point fails. It tries neighbours of a later stride if the first stride finds none. The rate is 0 if the point
+// holds none.
 func (c *Contest) ascend(x Candidate, strides ...stride) Candidate {
 	for i := 0; i < len(strides); i++ {
 		e := c.entrant(x.Point, x.Requests)
@@ -201,11 +201,11 @@ func (c *Contest) ascend(x Candidate, strides ...stride) Candidate {
 	return x
 }
 
-// inertTo is how far above the rate at which a move changed nothing it is not tried again.
+// inertTo is how far above the rate at which a move changed nothing the move is not tried again.
 const inertTo = 1.1
 
-// rivals has the neighbours of a point race at a rate that it fails, and returns those that hold it. A move with which a run is the same,
-// as with a limit of the batch that none reaches, is not tried again near that rate.
+// rivals races the neighbours of a point at a rate that it fails, and returns those that hold it. A move that did not change a run, such
+// as a batch limit that is never reached, is not tried again near that rate.
 func (c *Contest) rivals(x Candidate, rate float64, by stride) []*entrant {
 	e := c.entrant(x.Point, x.Requests)
 	moves := slices.DeleteFunc(neighbours(c.axes, x.Point, e.fails, by), func(m move) bool { return rate <= inertTo*x.inert[m] })

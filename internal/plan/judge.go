@@ -22,23 +22,23 @@ import (
 )
 
 const (
-	// edge is the share of the requests at either end of a run that is not measured: they meet a node that fills or empties. Neither is the first
-	// request of each user, as all come at once.
+	// edge is the share of the requests at either end of a run that is not measured, since they meet a node that fills or empties. The first
+	// request of each user is not measured either, as all arrive together.
 	edge = 0.1
-	// DefaultRequests is the requests of a run where nobody gives a number: of the 2,000 in its middle 20 are beyond the 99th percentile.
+	// DefaultRequests is the default number of requests of a run: of the 2,000 in its middle 20 are beyond the 99th percentile.
 	DefaultRequests = 2500
-	// wholeFile is the requests of a file from which on it is taken as it is where nobody gives a number: requests that come again tell
-	// nothing new.
+	// wholeFile is the number of requests from which on a file is used as it is by default: repeated requests add no information.
 	wholeFile = 1000
-	// LeastRequests is the fewest requests of a run. An answer of few says how sure it is.
+	// LeastRequests is the fewest requests of a run. An answer from few states how certain it is.
 	LeastRequests = 50
-	// residences is how many times the 99th percentile of end-to-end latency the requests of a run must come over. In a shorter
-	// run the node still fills when the last of them comes, and the number in the system grows at rates that it can serve, too.
+	// residences is the shortest arrival time of a run's requests, in multiples of the 99th percentile of end-to-end latency.
+	// In a shorter run the node still fills when the last request arrives, so the number in the system grows even at rates that
+	// it can serve.
 	residences = 10
 )
 
-// Load is how a node serves one rate, or one number of users. Latencies are in milliseconds, as in results.Summary, of the measured
-// requests.
+// Load is the service of a node at one rate, or for one number of users. Latencies are in milliseconds, as in results.Summary, of
+// the measured requests.
 type Load struct {
 	System   string  `json:"system"`
 	Model    string  `json:"model"`
@@ -51,13 +51,14 @@ type Load struct {
 	Spent
 	Saturated bool      `json:"saturated"`
 	Met       bool      `json:"met"`             // enough requests attain the targets, and the node keeps up
-	Fails     []Failure `json:"fails,omitempty"` // why it is not met
-	// Summary is of the whole run, but for latencies and goodput, which are of the measured requests.
+	Fails     []Failure `json:"fails,omitempty"` // why not
+	// Summary is of the whole run, except for latencies and goodput, which are of the measured
+	// requests.
 	Summary *results.Summary `json:"-"`
-	came    int64            // requests that came until the run ended
+	came    int64            // requests that had arrived when the run ended
 }
 
-// Spent is what a node takes while it serves, over the whole run: GPUs, watts of the site, and USD by its price list.
+// Spent is the node's resources over the whole run: GPUs, watts of the site, and USD by its price list.
 type Spent struct {
 	GPUs    int     `json:"gpus"`
 	Watts   float64 `json:"site_power_mean_w"`
@@ -66,7 +67,7 @@ type Spent struct {
 	USDHigh float64 `json:"usd_per_million_output_tokens_high"`
 }
 
-// offered returns what the node is offered: requests a second, or users.
+// offered returns the load: requests per second, or users.
 func (l *Load) offered() float64 {
 	if l.Users > 0 {
 		return float64(l.Users)
@@ -77,17 +78,18 @@ func (l *Load) offered() float64 {
 // Failure is a reason why a node does not hold a rate.
 type Failure struct {
 	Name string `json:"name"` // queueGrows, turnedAway, tooFew, a target (TTFT, TBT, TPOT, E2E), or one of a percentile
-	// Share is of the measured requests: those that miss the target or are turned away; 0 for what is of the run as a whole.
+	// Share is the share of measured requests that miss the target or are turned away; 0 for a failure of the run as a
+	// whole.
 	Share float64 `json:"share,omitempty"`
 }
 
 const (
 	queueGrows = "queue grows"
 	turnedAway = "turned away"
-	tooFew     = "too few requests" // for so many users: each has less than two
+	tooFew     = "too few requests" // for the number of users: each has less than two
 )
 
-// String returns the failure as people read it.
+// String returns the failure as text.
 func (f Failure) String() string {
 	switch {
 	case f.Share == 0:
@@ -98,13 +100,13 @@ func (f Failure) String() string {
 	return fmt.Sprintf("%s missed by %.3g%%", f.Name, 100*f.Share)
 }
 
-// why returns failures in a line.
+// why returns failures as one line.
 func why(all []Failure) string {
 	return strings.Join(list.Map(all, Failure.String), ", ")
 }
 
-// Judge runs a node at rates. Rates and nodes see the same requests in the same pattern, which is drawn at a rate of 1 and stretched:
-// what differs between two runs is the rate or the node alone.
+// Judge runs a node at rates. All runs have the same requests in the same pattern, which is drawn at a rate of 1 and stretched, so
+// that two runs differ in the rate or the node alone.
 type Judge struct {
 	cfg   *configs.Config
 	node  *system.Node
@@ -114,11 +116,12 @@ type Judge struct {
 	meter Meter
 }
 
-// Meter is told of each run by how many requests came in it, from several goroutines.
+// Meter is called after each run with the number of requests that arrived in it, from several
+// goroutines.
 type Meter func(requests int64)
 
-// Requests returns the requests that the runs of a configuration have: run.requests of them, or those of a file of wholeFile and more,
-// at most DefaultRequests; those of a shorter file again and again. Of many users they are four times as many.
+// Requests returns the requests for runs of a configuration: run.requests of them, or those of a file with at least wholeFile, at most
+// DefaultRequests; shorter files repeat. With many users it returns at least four times their number.
 func Requests(cfg *configs.Config) (*traces.Trace, error) {
 	users := usersOf(cfg)
 	c, n := *cfg, cmp.Or(cfg.Run.Requests, max(DefaultRequests, 4*users))
@@ -139,8 +142,8 @@ func Requests(cfg *configs.Config) (*traces.Trace, error) {
 	return trace.Repeated(n), nil
 }
 
-// measured returns the place of the first of n requests that is measured, and of the first behind these. Of many users the first requests are
-// left out as far as half of all are.
+// measured returns the range of measured requests among n. With many users their first requests are not measured, unless those are more than
+// half of all.
 func measured(n, users int) (from, to int) {
 	ends := int(edge * float64(n))
 	return min(max(ends, users), n/2), n - ends
@@ -170,8 +173,8 @@ func (j *Judge) most(n int) int {
 	return most
 }
 
-// thinned returns n requests of a trace whose lengths spread as those of all do: sorted by prompt they are taken at equal distances, with
-// answers of all lengths in turn. Where requests depend on one another it is the first n.
+// thinned returns n requests of a trace with the same spread of lengths: sorted by prompt, they are taken at equal distances, with short
+// and long answers in turn. If requests depend on one another, it returns the first n.
 func thinned(t *traces.Trace, n int, cfg *configs.Config) *traces.Trace {
 	all := len(t.Requests)
 	if n >= all || t.Waits() || cfg.Cache.Prefix {
@@ -192,10 +195,11 @@ func thinned(t *traces.Trace, n int, cfg *configs.Config) *traces.Trace {
 	return thin
 }
 
-// Multiples of golden, modulo turns, spread evenly: their ratio is near the golden one.
+// Multiples of golden, modulo turns, spread evenly: their ratio is near the golden ratio.
 const golden, turns = 618, 1000
 
-// usersOf returns how many users a configuration has, each of whom waits for an answer before the next request; 0: requests come at a rate.
+// usersOf returns the number of users of a configuration, each of whom waits for an answer before the next request; 0: requests arrive at a
+// rate.
 func usersOf(c *configs.Config) int {
 	if c.Arrivals.Kind != traces.ArrivalsClosed {
 		return 0
@@ -203,7 +207,7 @@ func usersOf(c *configs.Config) int {
 	return c.Arrivals.Users
 }
 
-// arrive returns the configuration at a rate, or with a number of users, and its requests in the pattern of all rates.
+// arrive returns the configuration at a rate, or with a number of users, and its requests in the common pattern.
 func (j *Judge) arrive(rate float64) (*configs.Config, *traces.Trace, error) {
 	cfg := *j.cfg
 	if usersOf(j.cfg) > 0 {
@@ -215,11 +219,11 @@ func (j *Judge) arrive(rate float64) (*configs.Config, *traces.Trace, error) {
 	return &cfg, trace, err
 }
 
-// processors are those that the runs of all searches share.
+// processors bounds the parallel runs of all searches.
 var processors = make(chan struct{}, runtime.GOMAXPROCS(0))
 
-// run runs the node at a rate. With early the run ends with the first request too many that misses its targets; the load then has only why
-// it fails.
+// run runs the node at a rate. With early the run ends once too many requests have missed their targets; the load then has only its
+// failures.
 func (j *Judge) run(ctx context.Context, rate float64, early bool) (Load, error) {
 	cfg, trace, err := j.arrive(rate)
 	if err != nil {
@@ -227,7 +231,7 @@ func (j *Judge) run(ctx context.Context, rate float64, early bool) (Load, error)
 	}
 	users := usersOf(cfg)
 	from, to := measured(len(trace.Requests), users)
-	middle := system.Window{To: math.MaxInt64} // only the run tells when requests of users come
+	middle := system.Window{To: math.MaxInt64} // the requests of users are known only after the run
 	if users == 0 {
 		middle = system.Middle(trace, from, to)
 	}
@@ -277,7 +281,7 @@ func (j *Judge) run(ctx context.Context, rate float64, early bool) (Load, error)
 	return l, nil
 }
 
-// failures returns why a whole run does not hold its rate; seen are those of n measured requests that miss their targets.
+// failures returns why a whole run does not hold its rate; seen counts the misses among n measured requests.
 func (j *Judge) failures(seen *tally, n int, s *results.Summary) (all []Failure) {
 	if s.Saturated {
 		all = append(all, Failure{Name: queueGrows})
@@ -291,7 +295,7 @@ func (j *Judge) failures(seen *tally, n int, s *results.Summary) (all []Failure)
 	return all
 }
 
-// full returns the requests a second that the node serves of a full queue.
+// full returns the requests per second that the node serves from a full queue.
 func (j *Judge) full(ctx context.Context) (float64, error) {
 	r, err := j.node.Run(ctx, j.trace.AtOnce(), system.Options{})
 	if err != nil {
@@ -305,17 +309,19 @@ func (j *Judge) full(ctx context.Context) (float64, error) {
 	return s.RequestsPerS, nil
 }
 
-// tally counts measured requests by what they miss. A request may miss several targets, and counts for each.
+// tally counts measured requests by the targets that they miss. A request counts for each target that it
+// misses.
 type tally struct {
 	slo    *scheduler.SLO
 	missed int    // requests
-	count  [5]int // of missable
+	count  [5]int // by index of missable
 }
 
-// missable are those of the failures of a request.
+// missable are the failures of single requests.
 var missable = [...]string{"TTFT", "TPOT", "E2E", turnedAway, "TBT"}
 
-// add counts a request that missed its targets. One whose first token is late may have no further one yet: its gaps are not known then.
+// add counts a request that missed its targets. If its first token is late, it may have no further token yet, and its gaps are unknown
+// then.
 func (t *tally) add(q *results.Request) {
 	served := q.Outcome == results.Served
 	over := func(d, target units.Duration) bool { return served && target > 0 && d > target }
@@ -330,7 +336,7 @@ func (t *tally) add(q *results.Request) {
 	t.missed++
 }
 
-// failures returns the targets that requests of a number missed, the most frequent first.
+// failures returns the targets missed by requests, of of in all, most frequent first.
 func (t *tally) failures(of int) (all []Failure) {
 	for i, n := range t.count {
 		if n > 0 {

@@ -15,25 +15,25 @@ import (
 	"github.com/l3sim/l3sim/system/kinds"
 )
 
-// axis is a knob of the server with the values between which a search chooses. A value is settings of keys.
+// axis is a knob of the server with the values among which a search chooses. A value is settings of keys.
 type axis struct {
 	key    string
 	values [][]string
-	starts []int // places where searches begin, of a knob with an order: a value is between its neighbours, and so is what it does
-	arm    bool  // each value has a best of its own of the other knobs
+	starts []int // indices from which searches begin, for a knob with an order: the effect of a value is between those of its neighbours
+	arm    bool  // the other knobs have a separate optimum for each value
 }
 
 const leastSeqs = 8
 
-// The grid: tokens of prompts in an iteration, some between powers of two, each a multiple of what kernels work on; and limits of the batch.
-// Searches begin at 2,048 and 1,024, with which vLLM starts on large GPUs; at 512 and 1,024; and at the least of both: small chunks and
-// batches are there for targets that nothing else meets.
+// The grid: prompt tokens in an iteration, also between powers of two, each a multiple of the kernels' tile; and batch limits. Searches
+// begin at 2,048 and 1,024, with which vLLM starts on large GPUs; at 512 and 1,024; and at the smallest of both, which only tight targets
+// need.
 var (
 	chunks, seqs            = geometric(256, 8192, 4, 16), geometric(leastSeqs, 4096, 1, 1)
 	chunkStarts, seqsStarts = []int{12, 4, 0}, []int{7, 7, 0}
 )
 
-// geometric returns so many values for each doubling, each rounded to a multiple.
+// geometric returns a number of values per doubling, each rounded to a multiple.
 func geometric(least, most float64, perDoubling, multiple int) (all []string) {
 	for i := range perDoubling*int(math.Log2(most/least)) + 1 {
 		v := least * math.Exp2(float64(i)/float64(perDoubling))
@@ -49,13 +49,13 @@ const (
 	history        = "memory.history"
 )
 
-// asServers is the admission of servers, which do not know how long an answer will be: what fits now is admitted, and may have to leave.
+// asServers is the admission of servers, which do not know output lengths: they admit what fits now, and may have to preempt it.
 var asServers = []string{admission + "=current", history + "=0"}
 
-// memoryShare is what servers take of a GPU's memory: vLLM's default gpu_memory_utilization, and about SGLang's and TensorRT-LLM's.
+// memoryShare is the share of a GPU's memory that servers use: the default of vLLM's gpu_memory_utilization. SGLang and TensorRT-LLM use about as much.
 const memoryShare = "gpu.memory_share=0.9"
 
-// shareOf returns the setting of the share of memory of servers, where nobody has chosen another.
+// shareOf returns the setting of the servers' share of memory, unless the user has chosen another.
 func shareOf(o configs.Options) []string {
 	if key, _, _ := strings.Cut(memoryShare, "="); Given(o, key) {
 		return nil
@@ -63,8 +63,8 @@ func shareOf(o configs.Options) []string {
 	return []string{memoryShare}
 }
 
-// AsServer returns options with the share of memory and the admission of servers, where nobody has chosen others. A variant that is named
-// chooses the admission.
+// AsServer returns options with the share of memory and the admission of servers, unless the user has chosen others. Naming a variant
+// counts as a choice of the admission.
 func AsServer(o configs.Options) configs.Options {
 	sets := shareOf(o)
 	for _, set := range asServers {
@@ -76,7 +76,7 @@ func AsServer(o configs.Options) configs.Options {
 	return o
 }
 
-// Given says that a key has its value from the user: --set, a flag or a file of --config.
+// Given says that the user has set a key: by --set, a flag or a file of --config.
 func Given(o configs.Options, key string) bool {
 	if slices.ContainsFunc(o.Sets, func(s string) bool { return strings.HasPrefix(s, key+"=") }) ||
 		slices.ContainsFunc(o.Flags, func(f configs.Flag) bool { return f.Key == key }) {
@@ -89,8 +89,8 @@ func Given(o configs.Options, key string) bool {
 	return err == nil && slices.ContainsFunc(o.ConfigFiles, func(file string) bool { return strings.HasPrefix(e.SetIn, file+":") })
 }
 
-// grid returns the knobs of a server: how the model lies on the GPUs and what they share of it, how prompts are batched and cut, how many requests decode at once,
-// and what admits them. A key that the user has set is none. Admission "final" is none of the values: it knows how long answers will be.
+// grid returns the knobs of a server: how GPUs divide the model and how much they share, how prompts are batched and cut, the largest batch, and admission. A key
+// that the user has set is no knob. Admission "final" is no value, since it knows output lengths.
 func grid(o configs.Options, cfg *configs.Config) (axes []axis) {
 	add := func(starts []int, arm bool, key string, values ...string) {
 		if !Given(o, key) && system.Keys().Key(key) != nil {
@@ -117,7 +117,7 @@ func grid(o configs.Options, cfg *configs.Config) (axes []axis) {
 	return axes
 }
 
-// divisors returns the numbers of GPUs that a node's replicas can have, the most first: what serves anything serves it with them.
+// divisors returns the possible numbers of GPUs of a replica, largest first: if any number serves something, the largest does.
 func divisors(n int) (all []string) {
 	for i := n; i >= 1; i-- {
 		if n%i == 0 {
@@ -127,7 +127,7 @@ func divisors(n int) (all []string) {
 	return all
 }
 
-// starts returns points of a grid from which a search of the knobs with an order begins, where the others are as in a point.
+// starts returns the points of a grid from which a search of the ordered knobs begins, with the others as in at.
 func starts(axes []axis, at []int) (all [][]int) {
 	for nth := range chunkStarts {
 		p := slices.Clone(at)
@@ -151,17 +151,17 @@ func settings(axes []axis, point []int) (all []string) {
 	return all
 }
 
-// move is a change of a knob: its axis and the value's place there.
+// move is a change of a knob: its axis and the index of the new value.
 type move struct{ axis, value int }
 
-// from returns the point to which the move is from another.
+// from returns the point after the move from another.
 func (m move) from(p []int) []int {
 	q := slices.Clone(p)
 	q[m.axis] = m.value
 	return q
 }
 
-// arms returns the points of the knobs of which each value has a best of its own of the others.
+// arms returns the points of the knobs whose values each have a separate optimum of the others.
 func arms(axes []axis) (all [][]int) {
 	all = [][]int{make([]int, len(axes))}
 	for i, x := range axes {
@@ -179,28 +179,29 @@ func arms(axes []axis) (all [][]int) {
 	return all
 }
 
-// stride is by how much a search changes the rate and the knobs with an order at once.
+// stride is the step of a search, for the rate and for ordered knobs.
 type stride struct {
 	rate        float64 // relative
-	chunk, seqs []int   // places of the grid
-	choices     bool    // the policy of prompts changes, too
-	both        bool    // knobs with an order go in both directions, whatever fails
+	chunk, seqs []int   // grid indices
+	choices     bool    // also tries other prompt policies
+	both        bool    // ordered knobs move in both directions, whatever fails
 }
 
-// The strides of a search: by few requests, and by all, the last where nothing nearer is better.
+// The strides of a search: by few requests, and by all requests. The last is used if no nearer
+// neighbour is better.
 var (
 	coarse = stride{0.25, []int{8, 4, 2}, []int{2}, false, false}
 	last   = stride{0.03, []int{1}, []int{1}, true, true}
 	wide   = stride{0.03, []int{8, 4, 2}, nil, false, true}
 )
 
-// gaps says whether a failure is of the times between tokens, which smaller chunks and batches mend; else it is of waiting and of prompts,
-// which larger ones mend.
+// gaps says whether a failure concerns the times between tokens, which smaller chunks and batches improve; others concern waits and
+// prompts, which larger ones improve.
 func (f *Failure) gaps() bool {
 	return strings.HasPrefix(f.Name, "TBT") || strings.HasPrefix(f.Name, "TPOT")
 }
 
-// neighbours returns the moves of one knob from a point, where those with an order go in the directions that failures ask for, or in both.
+// neighbours returns the moves of one knob from a point. Ordered knobs go in the directions that failures suggest, or in both.
 func neighbours(axes []axis, p []int, fails []Failure, by stride) (all []move) {
 	down, up := by.both, by.both
 	for i := range fails {
@@ -238,8 +239,8 @@ func neighbours(axes []axis, p []int, fails []Failure, by stride) (all []move) {
 	return all
 }
 
-// AsGiven returns a configuration for what it says of hardware, model and trace, whether or not the model fits as it lies on the GPUs:
-// that is a knob. The error is of the configuration as given where no tensor parallelism makes its sections valid.
+// AsGiven returns a configuration for its hardware, model and trace, even if the model does not fit with the given tensor parallelism,
+// which is a knob. If no tensor parallelism makes the sections valid, it returns the error of the configuration as given.
 func AsGiven(o configs.Options) (cfg *configs.Config, err error) {
 	o.SectionsOnly = true
 	cfg, err = system.Load(o)
@@ -253,8 +254,8 @@ func AsGiven(o configs.Options) (cfg *configs.Config, err error) {
 	return cfg, err
 }
 
-// Infeasible says of an error of AsGiven that it is of how a model, GPUs and memory fit together: of a rule between sections. A wrong name, or a
-// value that is wrong whatever the others are, is no such error.
+// Infeasible says that an error of AsGiven comes from a rule between sections: model, GPUs and memory do not fit together. A wrong name or an
+// invalid value is no such error.
 func Infeasible(err error) bool {
 	bad := (*input.Error)(nil)
 	if !errors.As(err, &bad) || bad.Err != nil {
@@ -267,7 +268,7 @@ func Infeasible(err error) bool {
 	})
 }
 
-// Distinct returns what tells a configuration from others: two with the same are one, as they differ in what the system does not use.
+// Distinct identifies a configuration by the keys that its system uses: two with the same text are equivalent.
 func Distinct(cfg *configs.Config) string {
 	c, s := *cfg, kinds.Of(cfg)
 	if !s.Uses("node.ranksets") {

@@ -23,13 +23,13 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// Schemas name the forms of --json.
+// Schemas name the versions of the JSON of --json.
 const (
 	PlanSchema     = "l3sim/plan/2"
 	CapacitySchema = "l3sim/capacity/3"
 )
 
-// Report is what the commands plan and capacity print: a row a combination.
+// Report is the output of the commands plan and capacity: a row per combination.
 type Report struct {
 	Schema   string        `json:"schema"`
 	Trace    results.Trace `json:"trace"`
@@ -39,22 +39,22 @@ type Report struct {
 	Measured int           `json:"measured_requests"`
 	By       string        `json:"by,omitempty"` // the column that ranks
 	Rows     []*Row        `json:"rows"`
-	Tried    []Load        `json:"tried,omitempty"`  // all rates that were tried, of one row after another, where rows are not ranked
-	Unable   []string      `json:"unable,omitempty"` // of each combination that is no row, why
-	Notes    []string      `json:"notes,omitempty"`  // how sure the answers are
+	Tried    []Load        `json:"tried,omitempty"`  // all tried rates, row by row, if rows are not ranked
+	Unable   []string      `json:"unable,omitempty"` // reasons of the combinations without a row
+	Notes    []string      `json:"notes,omitempty"`  // how certain the answers are
 }
 
-// Row is a combination with the knobs that serve it best: at the rate that is asked for where it holds that, else at the highest that it
-// holds. Where it holds no rate, its rate is 0, and the rest is of the lowest rate that was tried.
+// Row is a combination with the knobs that serve it best: at the requested rate if it holds, else at the highest rate that holds. If no
+// rate holds, its rate is 0, and the rest is of the lowest rate that was tried.
 type Row struct {
 	Load
 	Asked          *Asked      `json:"asked,omitempty"`
-	Highest        float64     `json:"highest"`                // rate, or number of users, that holds; of a rate that is asked for and holds, as far as it is known
-	Low            float64     `json:"highest_low,omitempty"`  // the highest rate is likely not below it, for want of requests; 0 with High 0: there are enough
-	High           float64     `json:"highest_high,omitempty"` // nor above it
-	Limit          []Failure   `json:"limit"`                  // why the next higher rate fails, or where none holds, the lowest
+	Highest        float64     `json:"highest"`                // highest rate, or number of users, that holds; if a requested rate holds, as far as it is known
+	Low            float64     `json:"highest_low,omitempty"`  // lower bound of the likely range of the highest rate, given few requests; 0 with High 0: there are enough
+	High           float64     `json:"highest_high,omitempty"` // its upper bound
+	Limit          []Failure   `json:"limit"`                  // why the next higher rate fails or, if none holds, the lowest
 	Dips           bool        `json:"lower_rate_fails"`
-	Alone          bool        `json:"alone_fails"` // where no rate holds: requests miss the targets without waiting for one another
+	Alone          bool        `json:"alone_fails"` // if no rate holds: requests miss the targets even without waiting for one another
 	TooLarge       int         `json:"rejected_requests"`
 	TensorParallel int         `json:"tensor_parallel"`
 	Replicas       int         `json:"replicas"`
@@ -63,36 +63,36 @@ type Row struct {
 	BeyondSlot     bool        `json:"beyond_slot"`   // a DIMM draws more than its slot supplies
 	MemoryGiB      float64     `json:"memory_gib"`    // of DIMMs
 	Prices         string      `json:"prices"`
-	Sets           []string    `json:"set"` // of knobs, beyond what was given
+	Sets           []string    `json:"set"` // settings of knobs, beyond those given
 	Binds          []Bind      `json:"binds"`
-	Command        string      `json:"command,omitempty"` // that gives the row
-	VLLM           string      `json:"vllm,omitempty"`    // its knobs as flags of vLLM, of a GPU server
+	Command        string      `json:"command,omitempty"` // reproduces the row
+	VLLM           string      `json:"vllm,omitempty"`    // knobs of a GPU server as flags of vLLM
 	Notes          []string    `json:"notes,omitempty"`
 	Configured     units.Bytes `json:"memory_capacity"` // node.memory_capacity, which is the same for any number of GPUs
-	// Called is what the user calls the row's system, model, GPU and policy, in the order of nameKeys.
+	// Called is the user's names of the row's system, model, GPU and policy, in the order of nameKeys.
 	Called []string        `json:"called"`
 	Config *configs.Config `json:"-"` // with the knobs
 	Tried  []Load          `json:"-"` // by rate
-	next   *Load           // the next higher rate that was tried, which fails; nil where none was
+	next   *Load           // the next higher rate that was tried, which fails; nil for none
 }
 
-// Asked is what became of the rate that was asked for.
+// Asked is the result for the requested rate.
 type Asked struct {
 	RatePerS   float64   `json:"rate_per_s"`
 	Users      int       `json:"users,omitempty"`
 	Met        bool      `json:"met"`
 	Attainment float64   `json:"attainment"`
 	Fails      []Failure `json:"fails,omitempty"`
-	Nodes      int       `json:"nodes"` // how many nodes like this one hold the rate that is asked for, each a part of it; 0 where no rate holds
+	Nodes      int       `json:"nodes"` // number of nodes like this one that hold the requested rate together; 0 if no rate holds
 }
 
-// nameKeys are the keys of names, of which flags may give lists.
+// nameKeys are the keys of names, for which flags may give lists.
 var nameKeys = []string{"run.system", "run.model", "gpu.preset", "policy.name"}
 
-// names returns what may vary between rows, in the order of nameKeys.
+// names returns the names that may vary between rows, in the order of nameKeys.
 func (l *Load) names() []*string { return []*string{&l.System, &l.Model, &l.GPU, &l.Policy} }
 
-// describe adds what the row's node is, and what is to be said of its runs.
+// describe adds a description of the row's node, and notes on its runs.
 func (r *Row) describe(j *Judge) {
 	c := j.cfg
 	r.Config, r.TensorParallel, r.Replicas, r.Ranksets = c, c.Model.TensorParallel, c.Replicas(), c.Node.Ranksets
@@ -111,7 +111,7 @@ func (r *Row) describe(j *Judge) {
 	}
 }
 
-// holds says that the row holds what is asked for, or any rate where nothing is.
+// holds says that the row holds the requested rate, or any rate if none is requested.
 func (r *Row) holds() bool {
 	if r.Asked != nil {
 		return r.Asked.Met
@@ -119,8 +119,8 @@ func (r *Row) holds() bool {
 	return r.Met
 }
 
-// vllm returns the knobs of a GPU server as flags of vLLM. GPUs with requests apart have limits of their own there; replicas of a mixture are servers
-// of their own, as its data parallelism divides experts over all.
+// vllm returns the knobs of a GPU server as flags of vLLM. With data-parallel attention, limits there apply to each GPU. Replicas of a mixture are
+// separate servers, as vLLM's data parallelism divides experts over all.
 func vllm(c *configs.Config) string {
 	m := &c.Model
 	tensor, data, each := m.TensorParallel, 1, 1
@@ -152,10 +152,11 @@ func vllm(c *configs.Config) string {
 	if c.Cache.Prefix {
 		return text + " --enable-prefix-caching"
 	}
-	return text + " --no-enable-prefix-caching" // vLLM's default has it
+	return text + " --no-enable-prefix-caching" // it is on by default in vLLM
 }
 
-// short returns a title without the keys that differ from a preset: "h200-sxm (changed)", or "b200" of "b200 (h200-sxm, changed: sms)".
+// short returns a title without the keys that differ from a preset: "h200-sxm (changed)", or "b200" for "b200 (h200-sxm, changed:
+// sms)".
 func short(title string) string {
 	name, _, _ := strings.Cut(title, " (")
 	name, _, changed := strings.Cut(name, ", changed: ")
@@ -165,8 +166,8 @@ func short(title string) string {
 	return name
 }
 
-// Add adds a row, of runs of a trace. names are what the user calls its system, model, GPU and policy, by key. The first row says what all have
-// in common.
+// Add adds a row, from runs of a trace. names is the user's names of its system, model, GPU and policy, by key. The first row sets what all
+// have in common.
 func (r *Report) Add(row *Row, names map[string]string, trace *traces.Trace) {
 	for k, name := range row.names() {
 		row.Called = append(row.Called, cmp.Or(names[nameKeys[k]], short(*name)))
@@ -180,8 +181,8 @@ func (r *Report) Add(row *Row, names map[string]string, trace *traces.Trace) {
 	}
 }
 
-// short says that runs of n requests were too short to trust that the number of requests in the system grew at the next rate, "" where they were not,
-// or where other targets are missed than that a share of the requests attains theirs.
+// short says that runs of n requests were too short to trust that the queue grew at the next rate; "" if they were not, or if other targets were
+// missed.
 func (r *Row) short(n int, share float64) string {
 	l := r.next
 	if l == nil || !l.Saturated || l.Attainment < share {
@@ -205,13 +206,14 @@ func roundUp(n int) int {
 	return (n + unit - 1) / unit * unit
 }
 
-// Columns are the numbers of a row by which rows may be ranked.
+// Columns are the numbers of a row by which rows can be ranked.
 var Columns = []string{
 	"usd_per_million_output_tokens", "usd_per_million_output_tokens_low", "usd_per_million_output_tokens_high", "rate_per_s", "gpus", "site_power_mean_w",
 	"attainment", "goodput_tokens_per_s", "ttft_p50_ms", "ttft_p99_ms", "tbt_p50_ms", "tbt_p99_ms", "tpot_p99_ms", "e2e_p99_ms",
 }
 
-// number returns a number of a row by its column. The percentiles of a latency have the unit behind them: ttft_ms.p99 is ttft_p99_ms.
+// number returns a number of a row by its column. In percentiles of a latency the unit precedes the percentile: ttft_ms.p99 is
+// ttft_p99_ms.
 func (r *Row) number(column string) float64 {
 	for _, key := range schema.Walk(reflect.TypeFor[Row](), "json") {
 		name := key.Name
@@ -225,8 +227,8 @@ func (r *Row) number(column string) float64 {
 	return math.NaN()
 }
 
-// Rank puts the best row by a column first, behind the rows that hold the rate those that do not, and last those that no board of a server
-// has slots for.
+// Rank puts the best row by a column first. Rows that hold the requested rate come before those that do not; rows with more DIMMs than
+// server boards have slots come last.
 func (r *Report) Rank(by string) error {
 	if !slices.Contains(Columns, by) {
 		return input.UnknownName("--by", by, Columns)
@@ -242,8 +244,8 @@ func (r *Report) Rank(by string) error {
 	return nil
 }
 
-// rankOf returns 0 for a row that holds what is asked for, 1 for one that holds less, 2 for one that holds nothing, and 3 for one that no
-// board of a server has slots for.
+// rankOf returns 0 for a row that holds the request, 1 for one that holds less, 2 for one that holds nothing, and 3 for one with more
+// DIMMs than server boards have slots.
 func rankOf(r *Row) int {
 	switch {
 	case r.BeyondBoards:
@@ -256,7 +258,7 @@ func rankOf(r *Row) int {
 	return 2
 }
 
-// Fewest leaves of the rows that differ in the number of GPUs alone the one with the fewest that holds the rate.
+// Fewest keeps, of rows that differ in the number of GPUs alone, the one with the fewest that holds the rate.
 func (r *Report) Fewest() {
 	but := func(r *Row) [7]any {
 		return [7]any{r.System, r.Model, r.GPU, r.Policy, r.Ranksets, r.Configured, r.Prices}
@@ -267,13 +269,13 @@ func (r *Report) Fewest() {
 	})
 }
 
-// Holds says whether a row holds what is asked for, or any rate where nothing is.
+// Holds says whether a row holds the requested rate, or any rate if none is requested.
 func (r *Report) Holds() bool {
 	return slices.ContainsFunc(r.Rows, (*Row).holds)
 }
 
-// List lists the rates that were tried for all rows. A name that two choices of a flag share, as two files that change the same keys of one
-// GPU do, gets what the user calls each in front.
+// List lists the rates that were tried for all rows. If two choices of a flag share a name, such as two files that change the same keys of
+// one GPU, the user's names of them come first.
 func (r *Report) List() {
 	for k := range nameKeys {
 		before := list.Map(r.Rows, func(x *Row) string { return *x.names()[k] })
@@ -294,7 +296,7 @@ func (r *Report) List() {
 	}
 }
 
-// Targets returns targets, which a share of the requests must attain, as people read them.
+// Targets returns targets, which a share of the requests must attain, as text.
 func Targets(slo *results.SLO, share float64) string {
 	var all []string
 	if each := slo.Each(); len(each) > 0 {
@@ -303,7 +305,7 @@ func Targets(slo *results.SLO, share float64) string {
 	return strings.Join(append(all, slo.Tails()...), ", ")
 }
 
-// WriteText writes the rows, what is to be said of each, and the commands that give them.
+// WriteText writes the rows, their notes, and the commands that reproduce them.
 func (r *Report) WriteText(out io.Writer) error {
 	if known := r.known(); len(known) > 0 {
 		fmt.Fprintf(out, "%s\n\n", strings.Join(known, "\n"))
@@ -337,7 +339,7 @@ func (r *Report) WriteText(out io.Writer) error {
 	return nil
 }
 
-// known says for each row how well the kernels are known in which its GPUs spend their time, once for rows that follow one another alike.
+// known says for each row how well the kernels behind its GPUs' time are known, once for successive rows with the same text.
 func (r *Report) known() (lines []string) {
 	last := ""
 	for i, x := range r.Rows {
@@ -355,7 +357,7 @@ func (r *Report) known() (lines []string) {
 	return lines
 }
 
-// allNotes returns the notes of the rows and of the report, each once.
+// allNotes returns the notes of the rows and of the report, without repeats.
 func (r *Report) allNotes() (notes []string) {
 	add := func(texts ...string) {
 		for _, text := range texts {

@@ -12,26 +12,26 @@ import (
 	"github.com/l3sim/l3sim/traces"
 )
 
-// Search is how servers are searched.
+// Search is the settings of a search.
 type Search struct {
 	Precision float64 // largest ratio between an answer and a rate above it that fails, less 1
-	Tune      bool    // search the knobs; else the configuration is taken as given
+	Tune      bool    // search the knobs; otherwise the configuration is fixed
 	Meter     Meter
 }
 
 const (
-	// stays is how many mean stays of a request the requests come over by which knobs are compared, so that a node that fills is not
-	// taken for a full one. leastCoarse is the fewest of these requests.
+	// stays is the arrival time of the requests that compare knobs, in mean stays of a request, so that a filling node is not taken
+	// for a full one. leastCoarse is the fewest of these requests.
 	stays       = 6
 	leastCoarse = 400
 	// hopeless is the share of the best rate so far below which an arm is not searched.
 	hopeless = 0.4
-	// near and nearer are how far below the best the best points of other arms may be, by the coarse comparison, and still be judged by
-	// all requests, and with their neighbours.
+	// near and nearer bound how far below the best the points of other arms may be, by the coarse comparison, to be judged by all
+	// requests, and to have their neighbours judged.
 	near, nearer = 0.5, 0.25
 )
 
-// Contest returns the contest of the points of a configuration, which has not begun.
+// Contest returns a new contest over the points of a configuration.
 func (s *Search) Contest(o configs.Options, cfg *configs.Config, trace *traces.Trace) (*Contest, error) {
 	kind := cfg.Arrivals.Kind
 	switch {
@@ -60,14 +60,15 @@ func (c *Contest) Rate() float64 {
 	return c.Candidates[0].Rate
 }
 
-// Compare searches the knobs by few requests: for each tensor parallelism and policy those with the highest rate.
+// Compare searches the knobs by few requests. For each tensor parallelism and policy it finds those with the
+// highest rate.
 func (c *Contest) Compare(ctx context.Context) error {
 	if len(c.axes) == 0 {
 		return nil
 	}
 	c.ctx = ctx
 	rest, from := arms(c.axes), 0.0
-	for from == 0 && len(rest) > 0 { // the first that serves anything shows where rates lie
+	for from == 0 && len(rest) > 0 { // the first that serves anything shows the scale of rates
 		if guess := c.guess(rest[0]); guess > 0 {
 			c.Candidates = []Candidate{c.arm(rest[0], guess, guess*lowest)}
 			from = c.Rate()
@@ -93,10 +94,10 @@ func rank(all []Candidate) {
 	slices.SortStableFunc(all, func(a, b Candidate) int { return cmp.Compare(b.Rate, a.Rate) })
 }
 
-// few returns the requests by which knobs are compared at first.
+// few returns the number of requests of the first comparison of knobs.
 func (c *Contest) few() int { return min(leastCoarse, c.n) }
 
-// guess returns half the rate, or the number of users, at which a node of an arm serves a full queue; 0 where the arm serves nothing.
+// guess returns half the rate, or the number of users, at which a node of an arm serves a full queue; 0 if the arm serves nothing.
 func (c *Contest) guess(arm []int) float64 {
 	for _, e := range c.entrants(starts(c.axes, arm), c.few()) {
 		judge := c.open(e)
@@ -115,10 +116,10 @@ func (c *Contest) guess(arm []int) float64 {
 	return 0
 }
 
-// arm returns the best point of an arm by few requests and long strides; none where it does not hold a least rate, or one user.
+// arm returns the best point of an arm by few requests and long strides; none if it does not hold the rate least, or one user.
 func (c *Contest) arm(arm []int, guess, least float64) Candidate {
 	all := c.entrants(starts(c.axes, arm), c.few())
-	for bar := guess; bar >= least; bar /= 4 { // below one user it is one
+	for bar := guess; bar >= least; bar /= 4 { // a bar below one user means one
 		if alive := c.race(all, bar); len(alive) > 0 {
 			return c.ascend(c.raise(Candidate{Requests: c.few(), inert: map[move]float64{}}, alive, bar, 0.5), coarse)
 		}
@@ -126,7 +127,7 @@ func (c *Contest) arm(arm []int, guess, least float64) Candidate {
 	return Candidate{}
 }
 
-// again judges a candidate by shorter steps, and by as many requests as its node does not only fill in.
+// again judges a candidate by shorter steps, and by enough requests that its node does more than fill.
 func (c *Contest) again(x Candidate) Candidate {
 	if !c.users {
 		stay := c.entrant(x.Point, x.Requests).best.E2E.Mean / 1e3
@@ -136,11 +137,11 @@ func (c *Contest) again(x Candidate) Candidate {
 	return x
 }
 
-// Decide judges what a comparison found by all requests, and measures what binds.
+// Decide judges the candidates of Compare by all requests, and measures what binds.
 func (c *Contest) Decide(ctx context.Context) (*Row, error) {
-	c.ctx, c.seen = ctx, map[string]*entrant{} // as where the candidates were kept, so that the answer is the same
+	c.ctx, c.seen = ctx, map[string]*entrant{} // as if the candidates came from storage, so that the answer is the same
 	best := c.final()
-	if best.Point == nil { // no point holds any rate: the answer is of the first that is valid
+	if best.Point == nil { // no point holds any rate: the answer is of the first valid point
 		var err error
 		if best.Point, err = c.valid(); err != nil {
 			return nil, err
@@ -162,7 +163,7 @@ func (c *Contest) Decide(ctx context.Context) (*Row, error) {
 	return row, c.err
 }
 
-// valid returns the first point that is a configuration, or the error of the first: what keeps out the most GPUs a replica.
+// valid returns the first valid point, or the error of the first point, with the most GPUs per replica.
 func (c *Contest) valid() ([]int, error) {
 	var first error
 	for _, arm := range arms(c.axes) {
@@ -177,8 +178,8 @@ func (c *Contest) valid() ([]int, error) {
 	return nil, first
 }
 
-// final returns the best point by all requests. The best of few requests climbs; it is then challenged by every other finalist, those of
-// each tensor parallelism among them, and by the neighbours of those that are near: by what holds the rate at which it fails.
+// final returns the best point by all requests. The best by few requests climbs. It is then challenged, at the rate that it fails, by
+// every other finalist, by the best of each tensor parallelism, and by the neighbours of those that are near.
 func (c *Contest) final() (best Candidate) {
 	for _, x := range finalists(c.axes, c.Candidates) {
 		isNear := x.Rate >= c.Rate()*(1-nearer)
@@ -203,8 +204,8 @@ func (c *Contest) final() (best Candidate) {
 	return best
 }
 
-// finalists returns the candidates to judge by more requests, the best first: the best of each tensor parallelism, and those that may be
-// better than they look.
+// finalists returns the candidates to judge by more requests, best first: the best of each tensor parallelism, and those within the
+// coarse comparison's error.
 func finalists(axes []axis, candidates []Candidate) (all []Candidate) {
 	tp := slices.IndexFunc(axes, func(x axis) bool { return x.key == tensorParallel })
 	for _, x := range candidates {

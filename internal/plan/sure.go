@@ -11,22 +11,23 @@ import (
 )
 
 const (
-	// enough is the measured requests from which on nothing is said of how sure an answer is.
+	// enough is the number of measured requests from which on an answer states no uncertainty.
 	enough = 2000
-	// deciding is the requests that may miss their targets below which those that happen to be long decide the rate.
+	// deciding is the number of requests allowed to miss their targets below which chance, such as a few long
+	// requests, decides the rate.
 	deciding = 10
 )
 
-// few says that few of n requests decide where a share must attain the targets.
+// few says that so few of n requests may miss their targets that chance decides.
 func few(n int, share float64) bool { return share < 1 && float64(n)*(1-share) < deciding }
 
-// sample returns how many requests of a trace are measured with a number of users, 0 for a rate, and how many different ones that are.
+// sample returns how many requests of a trace are measured with a number of users (0 for a rate), and how many different ones.
 func sample(trace *traces.Trace, users int) (measures, different int) {
 	from, to := measured(len(trace.Requests), users)
 	return to - from, min(to-from, cmp.Or(trace.Distinct, to))
 }
 
-// likelyShares returns the interval of 95% of the share of all requests that attain their targets, where a share of n does (Wilson, JASA 22, 1927).
+// likelyShares returns the 95% interval of the share of all requests that attain their targets, if a share p of n does (Wilson, JASA 22, 1927).
 func likelyShares(p float64, n int) (low, high float64) {
 	const z = 1.96
 	of := float64(n)
@@ -35,12 +36,12 @@ func likelyShares(p float64, n int) (low, high float64) {
 	return middle - width, middle + width
 }
 
-// likely measures between which rates the highest is likely to be: those that an entrant holds where as many requests must attain their targets as
-// chance may bring into so small a sample. It says so where few decide.
+// likely measures the likely range of the highest rate: the rates that an entrant holds if as many requests must attain their targets as the
+// bounds of so small a sample require. It notes this if few requests decide.
 func (c *Contest) likely(e *entrant, row *Row) {
 	share := e.judge.share
 	_, n := sample(c.trace, row.Users)
-	if !few(n, share) || slices.Contains(e.fails, Failure{Name: tooFew}) || e.held == 0 && e.failed == 0 { // what is asked for holds, and nothing else was tried
+	if !few(n, share) || slices.Contains(e.fails, Failure{Name: tooFew}) || e.held == 0 && e.failed == 0 { // the request holds, and nothing else was tried
 		return
 	}
 	low, high := likelyShares(share, n)
@@ -50,15 +51,16 @@ func (c *Contest) likely(e *entrant, row *Row) {
 		j.share = share
 		f := &entrant{point: e.point, n: e.n, judge: &j}
 		f.once.Do(func() {})
-		rates[i] = c.climb(f, cmp.Or(row.Highest, c.asked, e.failed/lowest), wideStep) // where none holds, from where the search began
+		rates[i] = c.climb(f, cmp.Or(row.Highest, c.asked, e.failed/lowest), wideStep) // if none holds, from where the search began
 	})
 	row.Low, row.High = tables.Round(rates[0], 2), tables.Round(rates[1], 2)
 }
 
-// wideStep is how far apart rates are by which it is said how sure an answer is.
+// wideStep is the step between rates in the range of uncertainty.
 const wideStep = 0.1
 
-// sure says how sure the answers of a number of different requests are, "" where there are enough.
+// sure says how certain the answers from a number of different requests are, "" if there are
+// enough.
 func (r *Report) sure(n int) string {
 	if n >= enough || r.Target == 1 {
 		return ""

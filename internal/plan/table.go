@@ -15,10 +15,10 @@ import (
 	"github.com/l3sim/l3sim/results/tables"
 )
 
-// varying are the columns that are left out where all rows have the same; of users and what is likely only where there are none.
+// varying are the columns that are left out if all rows agree; columns of users and likely ranges are left out only if empty.
 var varying = []string{"model", "policy", "ranksets", "memory GiB", "prices", "users", "likely"}
 
-// table returns the rows as people read them.
+// table returns the rows for people.
 func (r *Report) table() *tables.Table {
 	t := &tables.Table{Columns: []string{
 		"#", "system", "model", "gpu", "policy",
@@ -32,7 +32,7 @@ func (r *Report) table() *tables.Table {
 		if len(x.Limit) > 0 {
 			limit = x.Limit[0].Name
 		}
-		cost, band := "-", "-" // a node that holds nothing has no cost: that of its lowest rate says how long was searched
+		cost, band := "-", "-" // a node that holds nothing has no cost: that of its lowest rate depends on how long was searched
 		if x.Highest > 0 || x.holds() {
 			cost, band = fmt.Sprintf("%.2f", x.USD), fmt.Sprintf("%.2f-%.2f", x.USDLow, x.USDHigh)
 		}
@@ -56,7 +56,7 @@ func (r *Row) beyond() results.Limits {
 	return results.Limits{Boards: r.BeyondBoards, Slot: r.BeyondSlot}
 }
 
-// rate returns the rate as people read it: of one that is asked for and fails, what of it holds.
+// rate returns the rate as text; if a requested rate fails, the part of it that holds.
 func (r *Row) rate() string {
 	text := fmt.Sprintf("%.4g", r.RatePerS)
 	switch {
@@ -68,7 +68,7 @@ func (r *Row) rate() string {
 	return text + " ✗"
 }
 
-// writeTable writes a row a line. What all rows have in common stands above.
+// writeTable writes a line per row, below what all rows have in common.
 func (r *Report) writeTable(out io.Writer) error {
 	t := r.table()
 	var shown []int
@@ -98,7 +98,7 @@ func (r *Report) writeTable(out io.Writer) error {
 	return err
 }
 
-// text returns what is asked for as people read it.
+// text returns the request as text.
 func (a *Asked) text() string {
 	if a.Users > 0 {
 		return fmt.Sprintf("%d users", a.Users)
@@ -106,7 +106,7 @@ func (a *Asked) text() string {
 	return fmt.Sprintf("%.4g requests/s", a.RatePerS)
 }
 
-// explain says what is the matter with a row that does not hold what is asked for: why, what of it holds, and what would help.
+// explain explains a row that does not hold the request: why, how much of it holds, and what would help.
 func (r *Row) explain(slo *results.SLO) string {
 	if r.holds() {
 		return ""
@@ -136,7 +136,7 @@ func (r *Row) explain(slo *results.SLO) string {
 // chartWidth and chartHeight are the characters of a chart.
 const chartWidth, chartHeight = 60, 12
 
-// WriteChart writes cost over latency for a terminal: each row's number stands at its TBT p99 and its USD a million tokens.
+// WriteChart draws cost over latency in characters: each row's number is at its TBT p99 and its USD per million tokens.
 func (r *Report) WriteChart(out io.Writer) {
 	var numbers []int // of the rows on the chart
 	var latency, cost []float64

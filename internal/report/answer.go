@@ -8,8 +8,8 @@ import (
 	"github.com/l3sim/l3sim/results/tables"
 )
 
-// answers says which design is best for a goal. A design that no board can hold is never the answer: where it would be, a second
-// sentence says so. It returns the row of the design that it names first, too.
+// answers says which design is best for a goal, and returns its row. A design that exceeds server boards is never the answer: if
+// it would be, a second sentence says so.
 func (s *Set) answers(t *tables.Table, g tables.Goal, best int) (text string, row int) {
 	built := func(row int) bool { return !t.Limits(row).Boards }
 	if built(best) {
@@ -32,8 +32,8 @@ func (s *Set) answers(t *tables.Table, g tables.Goal, best int) (text string, ro
 // label is a design's name with the signs of the limits that it exceeds.
 func (s *Set) label(row int) string { return s.Names[row] + s.Signs[row] }
 
-// answer says in a sentence which design is best for a goal, and by how much it is ahead: of the best of another system, or of
-// the next best design where all have one system. It looks only at designs that count.
+// answer says in a sentence which of the designs that count is best for a goal, and its lead over the best of another system
+// or, if all have one system, over the next best design.
 func (s *Set) answer(t *tables.Table, g tables.Goal, best int, counts func(row int) bool) string {
 	value, _ := t.Float(best, g.Column)
 	words, unit := tables.Words(g.Column)
@@ -49,7 +49,7 @@ func (s *Set) answer(t *tables.Table, g tables.Goal, best int, counts func(row i
 		if r == best || !counts(r) {
 			continue
 		}
-		// The best of another system goes before the best of the own.
+		// The best of another system takes precedence over the best of the same.
 		foreign, held := t.Value(r, "run.system") != own, other >= 0 && t.Value(other, "run.system") != own
 		if other < 0 || foreign && !held || foreign == held && s.isBetter(t, g, r, other) {
 			other = r
@@ -79,7 +79,7 @@ func (s *Set) isBetter(t *tables.Table, g tables.Goal, row, than int) bool {
 	return ok && (!has || g.Cost(a) < g.Cost(b))
 }
 
-// ahead says how a value compares with another: as a factor from two on, else in percent.
+// ahead compares a value with another: as a factor from two on, else in percent.
 func ahead(value, base float64) string {
 	switch ratio := value / base; {
 	case value == base:
@@ -95,8 +95,8 @@ func ahead(value, base float64) string {
 	}
 }
 
-// readable writes a value of a column with three significant digits, but never a digit less than
-// it has before the point.
+// readable writes a value of a column with three significant digits, and all digits before the
+// point.
 func readable(column string, v float64) string {
 	switch {
 	case strings.HasSuffix(column, "_bytes"):

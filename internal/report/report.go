@@ -15,7 +15,7 @@ import (
 	"github.com/l3sim/l3sim/results"
 )
 
-// Report is what a page shows.
+// Report is the content of a page.
 type Report struct {
 	Title      string         `json:"title"`
 	Sets       []*Set         `json:"sets"`
@@ -23,7 +23,7 @@ type Report struct {
 	Validation []ErrorOfParts `json:"validation"`
 }
 
-// ErrorOfParts is how far predictions of one kind are from measurements.
+// ErrorOfParts is the error of predictions of one kind against measurements.
 type ErrorOfParts struct {
 	Kind   string  `json:"kind"`
 	Rows   int     `json:"rows"`
@@ -38,13 +38,13 @@ type ErrorOfParts struct {
 //go:embed errors.json
 var measuredErrors []byte
 
-// Options say what a report shows.
+// Options set what a report shows.
 type Options struct {
 	Title string
-	Goals string // as tables.ParseGoals takes them, for all folders; "": the usual ones
+	Goals string // as tables.ParseGoals takes them, for all folders; "": default goals
 }
 
-// Read collects the results of sweeps' folders. Errors of the input are *input.Error.
+// Read collects the results of sweeps' folders. Errors of the input are of type *input.Error.
 func Read(dirs []string, o Options) (*Report, error) {
 	r := &Report{Title: o.Title}
 	for _, dir := range dirs {
@@ -70,7 +70,7 @@ func Read(dirs []string, o Options) (*Report, error) {
 	return r, nil
 }
 
-// title says what the results are of: the systems, models and traces that all folders have, or the folders.
+// title names the results: the systems, models and traces that all folders have, or the folders.
 func (r *Report) title() string {
 	badge := func(s *Set, name string) string {
 		for _, b := range s.Badges {
@@ -104,13 +104,13 @@ func (r *Report) title() string {
 //go:embed report.html.tmpl report.css report.js echarts/echarts.min.js
 var files embed.FS
 
-// The most that a page takes, and what of it is left for the results.
+// The largest size of a page, and the part of it for results.
 const (
 	mostBytes = 2 << 20
 	dataBytes = 900 << 10
 )
 
-// page is what the template takes.
+// page is the template's data.
 type page struct {
 	*Report
 	Style  template.CSS
@@ -118,8 +118,8 @@ type page struct {
 	Script template.JS
 }
 
-// Write writes the page. Where the results are too large for it, it leaves out points that
-// are not on a front, and says so.
+// Write writes the page. If the results are too large for it, it leaves out points that are not on
+// a front, and notes that.
 func (r *Report) Write(w io.Writer) error {
 	if err := r.fit(); err != nil {
 		return err
@@ -135,8 +135,8 @@ func (r *Report) Write(w io.Writer) error {
 	return t.Execute(w, page{r, template.CSS(text("report.css")), template.JS(text("echarts/echarts.min.js")), template.JS(text("report.js"))})
 }
 
-// fit drops points until the results take at most dataBytes: of each folder every second one
-// that is not on the front, again and again.
+// fit drops points until the results take at most dataBytes: repeatedly every second point of each
+// folder that is not on the front.
 func (r *Report) fit() error {
 	for {
 		b, err := json.Marshal(r)

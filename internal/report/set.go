@@ -18,25 +18,25 @@ import (
 // Set is the results of one folder.
 type Set struct {
 	Name      string   `json:"name"`
-	Badges    []Pair   `json:"badges"` // what the results rest on
+	Badges    []Pair   `json:"badges"` // assumptions and sources of the results
 	Columns   []Column `json:"columns"`
 	Constants []Pair   `json:"constants"` // columns with one value
-	Rows      [][]any  `json:"rows"`      // of each point, its cells by column: numbers, texts or nil
-	Command   string   `json:"command"`   // runs a point again, with its Sets behind it
-	Sets      []string `json:"sets"`      // of each point
-	Seeds     []int    `json:"seeds"`     // of each point
+	Rows      [][]any  `json:"rows"`      // by point: its cells by column, as numbers, texts or nil
+	Command   string   `json:"command"`   // runs a point again, with its Sets appended
+	Sets      []string `json:"sets"`      // by point
+	Seeds     []int    `json:"seeds"`     // by point
 	Front     []int    `json:"front"`     // points that no other beats, best first
 	Best      []int    `json:"best"`      // the points that the answers name first
-	Points    int      `json:"points"`    // with those that Rows leaves out
+	Points    int      `json:"points"`    // including those that Rows leaves out
 	Failed    int      `json:"failed"`
 
 	Goals []Goal `json:"goals"`
 
 	Answers []string    `json:"-"`      // a sentence for each goal
-	Legend  []string    `json:"-"`      // what the signs mean, a line each
-	Signs   []string    `json:"signs"`  // of each point, what stands behind its name: limits of real servers that it exceeds
+	Legend  []string    `json:"-"`      // meaning of the signs, one per line
+	Signs   []string    `json:"signs"`  // by point: suffix of its name, for limits of real servers that it exceeds
 	Names   []string    `json:"names"`  // short names of the points
-	Spread  [][]float64 `json:"spread"` // of each point, the standard deviation of each goal over its seeds
+	Spread  [][]float64 `json:"spread"` // by point: the standard deviation of each goal over its seeds
 }
 
 // Pair is a name and a value.
@@ -61,7 +61,7 @@ type Goal struct {
 	Maximize bool   `json:"maximize"`
 }
 
-// readSet reads a folder. Goals are those of the flag, else what most readers ask for.
+// readSet reads a folder. goals is the value of the flag; "" means default goals.
 func readSet(dir, flag, goals string) (*Set, error) {
 	t, base, err := tables.ReadFolder(dir)
 	if err != nil {
@@ -126,7 +126,7 @@ func (s *Set) chooseGoals(t *tables.Table, flag, text string) ([]tables.Goal, er
 	return goals, err
 }
 
-// judge finds the front, and says which point is best for each goal.
+// judge finds the front, and the best point for each goal.
 func (s *Set) judge(means *tables.Table, goals []tables.Goal) error {
 	e, err := tables.Explore(means, goals)
 	if err != nil {
@@ -150,7 +150,7 @@ func (s *Set) judge(means *tables.Table, goals []tables.Goal) error {
 	return nil
 }
 
-// describe fills in the badges: from the columns where values differ, else from the base.
+// describe fills in the badges: from the columns if values differ, else from the base.
 func (s *Set) describe(t *tables.Table, base *tables.Base) {
 	value := func(key string) string {
 		for c, name := range t.Columns {
@@ -174,7 +174,8 @@ func (s *Set) describe(t *tables.Table, base *tables.Base) {
 	}
 }
 
-// program says which l3sim made the results: a version or a commit, or an own build by the first digits of its executable's hash.
+// program identifies the l3sim that made the results: a version or a commit, or for a local build the first digits of its
+// executable's hash.
 func program(version string) Pair {
 	hash, own := strings.CutPrefix(version, "executable-")
 	hash = hash[:min(len(hash), 12)]
@@ -184,7 +185,7 @@ func program(version string) Pair {
 	return Pair{"l3sim", hash}
 }
 
-// valuesOf describes the values of a column: up to five of them, or the least and the largest.
+// valuesOf describes the values of a column: up to five of them, or the smallest and the largest.
 func valuesOf(t *tables.Table, c int) string {
 	distinct, numeric := t.Distinct(t.All(), c)
 	values := list.Map(distinct, func(v tables.Value) string { return tables.ForPeople(t.Columns[c], v) })
@@ -219,7 +220,7 @@ func (s *Set) columns(t *tables.Table) {
 				cell = nil
 			case numeric && isKey[c]:
 				cell = v
-			case numeric: // of a result six digits
+			case numeric: // six digits of a result
 				cell = tables.Round(v, 6)
 			}
 			s.Rows[r] = append(s.Rows[r], cell)

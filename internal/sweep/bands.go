@@ -19,23 +19,23 @@ import (
 	"github.com/l3sim/l3sim/units/portable"
 )
 
-// Bands says how often the points of a plan are drawn.
+// Bands sets how points of a plan are drawn.
 type Bands struct {
-	Draws       int    // of each point
-	Seed        uint64 // of what is drawn
-	Independent bool   // each point draws by itself; else points share what they have in common
+	Draws       int    // per point
+	Seed        uint64 // of the draws
+	Independent bool   // each point draws separately; else points share draws of common keys
 }
 
-// draw is what a draw of a point has that the point has not: settings, so that --set repeats it.
+// draw is the difference between a draw and its point, as settings that --set can repeat.
 type draw struct {
 	index    int // from 1
 	of       int // index of the point in the plan
 	settings []design.Setting
 }
 
-// Draw adds draws of all points to a new plan. In a draw each uncertain key has a number within its band, and the trace
-// another seed. Points have a key at the same place of its band in draws of the same number, but for kernels and watts
-// of different GPUs, and with Independent. The seed of a sweep that sets it is not drawn.
+// Draw adds draws of all points to a new plan. In a draw each uncertain key takes a number within its band, and the
+// trace another seed. In draws of the same number, points share a key's place in its band, except for kernels and watts
+// of different GPUs, and except with Independent. A seed that the sweep sets stays.
 func (p *Plan) Draw(b Bands) error {
 	if p.File.Repeats > 1 {
 		return &input.Error{File: p.File.Path, Key: "repeats", Value: fmt.Sprint(p.File.Repeats), Expected: "1 with --bands: each draw has a seed of its own"}
@@ -45,7 +45,7 @@ func (p *Plan) Draw(b Bands) error {
 		return &input.Error{Key: "--bands", Value: fmt.Sprint(b.Draws), Expected: fmt.Sprintf("1 to %d draws of %s", most, input.Plural(count, "point", "points"))}
 	}
 	p.bands, p.count = &b, count
-	for index := 1; index <= b.Draws; index++ { // draws of one number are neighbours, as they share a trace
+	for index := 1; index <= b.Draws; index++ { // draws of one number are adjacent, as they share a trace
 		for i := range count {
 			if point := &p.Points[i]; point.Err == nil {
 				p.Points = append(p.Points, Point{Name: point.Name, trial: point.trial, draw: &draw{index: index, of: i}})
@@ -98,8 +98,8 @@ func (p *Plan) resolveDraw(point *Point) error {
 	return p.address(point, settings, config)
 }
 
-// place returns where the band of a key has its number in a point's draw, evenly distributed from 0 to 1. It depends on
-// the seed, the number of the draw, the key and who shares it alone.
+// place returns where in its band a key's number is in a point's draw, uniform from 0 to 1. It depends only on the
+// seed, the number of the draw, the key and the points that share it.
 func (b *Bands) place(point *Point, config *configs.Config, key string) float64 {
 	shared := ""
 	switch {
@@ -113,7 +113,7 @@ func (b *Bands) place(point *Point, config *configs.Config, key string) float64 
 	return (float64(binary.LittleEndian.Uint64(sum[:])>>(64-bits)) + 0.5) / (1 << bits)
 }
 
-// apply gives a configuration what was drawn.
+// apply sets the drawn values in a configuration.
 func (d *draw) apply(config *configs.Config) error {
 	for _, s := range d.settings {
 		if err := config.Set(s.Key, s.Value); err != nil {
@@ -131,7 +131,7 @@ func (p *Plan) own() []Point {
 	return p.Points[:p.count]
 }
 
-// Size says how many points a plan has, and draws of each.
+// Size describes the number of points of a plan, and of draws of each.
 func (p *Plan) Size() string {
 	size := input.Plural(len(p.own()), "point", "points")
 	if n := p.draws(); n > 0 {
@@ -143,7 +143,7 @@ func (p *Plan) Size() string {
 	return size
 }
 
-// draws returns how many draws a point has, 0 without bands.
+// draws returns the number of draws of a point, 0 without bands.
 func (p *Plan) draws() int {
 	if p.bands == nil {
 		return 0
@@ -151,14 +151,14 @@ func (p *Plan) draws() int {
 	return p.bands.Draws
 }
 
-// bandColumns are the columns that get percentiles over draws.
+// bandColumns are the columns with percentiles over draws.
 var bandColumns = []string{
 	"output_tokens_per_s", "total_tokens_per_s", "goodput_requests_per_s", "ttft_mean_ms", "ttft_p99_ms", "tbt_mean_ms", "tbt_p99_ms",
 	"tpot_mean_ms", "e2e_mean_ms", "e2e_p99_ms", "gpu_energy_per_output_token_j", "output_tokens_per_site_joule",
 	"site_power_mean_w", "usd_per_million_output_tokens", "kg_co2_per_million_output_tokens",
 }
 
-// addBands adds to a table of points the percentiles of their draws that are done, and how many these are.
+// addBands adds to a table of points the percentiles of their completed draws, and the number of these.
 func (p *Plan) addBands(t *tables.Table, o *Outcome) {
 	t.Columns = append(t.Columns, tables.DrawsColumn)
 	for _, c := range bandColumns {
@@ -188,7 +188,8 @@ func (p *Plan) addBands(t *tables.Table, o *Outcome) {
 	}
 }
 
-// nearestRank returns a percentile of sorted values, as those of distributions are; no value of none.
+// nearestRank returns a percentile of sorted values by nearest rank, as Distribution does; an empty
+// value if there are none.
 func nearestRank(sorted []float64, q float64) tables.Value {
 	if len(sorted) == 0 {
 		return tables.Value{}
@@ -196,7 +197,8 @@ func nearestRank(sorted []float64, q float64) tables.Value {
 	return tables.Of(sorted[max(0, int(math.Ceil(float64(q*float64(len(sorted)))))-1)])
 }
 
-// drawn returns the table of all draws of points that count: a row for each, with the keys of its point, what was drawn, and all metrics.
+// drawn returns the table of all draws of points that count: a row per draw, with the keys of its point, the drawn values, and all
+// metrics.
 func (p *Plan) drawn(o *Outcome) *tables.Table {
 	var keys []string // that some point draws
 	for i := p.count; i < len(p.Points); i++ {

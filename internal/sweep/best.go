@@ -8,21 +8,20 @@ import (
 	"github.com/l3sim/l3sim/results/tables"
 )
 
-// tries says that the plan tries variants.
+// tries says that the plan tries variants of presets.
 func (p *Plan) tries() bool {
 	return slices.Contains(p.columns, variantKey) && !slices.Contains(p.Keys, variantKey)
 }
 
-// Best returns the points that count, in order: of the variants of a combination the one that over all seeds fails least, rejects the
-// fewest requests and then has the highest goodput, which is the throughput where there are no targets; of equals the first. All points count where there are no variants. Draws do
-// not count: those of a point are read where the point is the best.
+// Best returns the points that count, in order. Of the variants of a combination it takes the one that over all seeds fails least, then rejects fewest requests, then has the
+// highest goodput, or throughput without targets; of equals the first. Without variants all points count. Draws are not listed: they count if their point does.
 func (p *Plan) Best(o *Outcome) (best []int) {
 	t := &tables.Table{Rows: list.Map(p.own(), func(x Point) []tables.Value { return x.cells })}
 	if !p.tries() {
 		return t.All()
 	}
 	variant := slices.Index(p.columns, variantKey)
-	var columns []int                             // that tell combinations apart
+	var columns []int                             // that identify combinations
 	for i := range p.columns[:len(p.columns)-1] { // the last is the seed
 		if i != variant {
 			columns = append(columns, i)
@@ -35,7 +34,7 @@ func (p *Plan) Best(o *Outcome) (best []int) {
 	return best
 }
 
-// compare is negative where the points of one variant are better than those of another, each over all seeds.
+// compare is negative if the points of one variant are better than those of another, each over all seeds.
 func (o *Outcome) compare(a, b []int) int {
 	sum := func(points []int) (failed, rejected int64, goodput float64) {
 		for _, i := range points {
@@ -52,7 +51,7 @@ func (o *Outcome) compare(a, b []int) int {
 	return cmp.Or(cmp.Compare(failedA, failedB), cmp.Compare(rejectedA, rejectedB), cmp.Compare(goodputB, goodputA))
 }
 
-// counts returns whether the point of an index counts: one that Best returns, or a draw of one.
+// counts returns a function that says whether a point counts: it is one of Best, or a draw of one.
 func (p *Plan) counts(o *Outcome) func(i int) bool {
 	best := p.Best(o)
 	return func(i int) bool {
@@ -64,7 +63,7 @@ func (p *Plan) counts(o *Outcome) func(i int) bool {
 	}
 }
 
-// KeepBest leaves the points that count (Best), with their results.
+// KeepBest drops the points that do not count (Best), with their results.
 func (p *Plan) KeepBest(o *Outcome) {
 	if !p.tries() {
 		return

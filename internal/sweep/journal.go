@@ -23,8 +23,8 @@ import (
 )
 
 // journalSchema names the form of the journal. It is in the journal's first line, in the checksum of each
-// other line and in every point's address. Whoever changes what a configuration or a summary means raises
-// it: a folder of another version is refused then, and its results are never taken for those of this one.
+// other line and in every point's address. A change in the meaning of a configuration or a summary must
+// raise it: folders of another version are then refused, and their results never reused.
 const journalSchema = "l3sim/sweep/4"
 
 // headLine is the journal's first line.
@@ -37,22 +37,21 @@ type Entry struct {
 	Point   string           `json:"point"` // Point.Hash
 	Name    string           `json:"name"`
 	Seed    uint64           `json:"seed"`
-	Draw    int              `json:"draw,omitempty"` // its number, from 1; 0 of a point itself
+	Draw    int              `json:"draw,omitempty"` // its number, from 1; 0 for the point itself
 	Status  string           `json:"status"`         // tables.StatusDone or tables.StatusFailed
 	Error   string           `json:"error,omitempty"`
 	Summary *results.Summary `json:"summary,omitempty"` // of a point that is done
-	Value   json.RawMessage  `json:"value,omitempty"`   // of what is done and no point of a sweep
+	Value   json.RawMessage  `json:"value,omitempty"`   // of a result that is no point of a sweep
 	Version string           `json:"version"`           // of the code
 	Host    string           `json:"host"`
 	Started time.Time        `json:"started"`
 	WallS   float64          `json:"wall_s"`
 }
 
-// Journal is the append-only record of a sweep's finished points: a line of
-// JSON each, after a first line that names the schema. Record returns when its
-// line is on disk. A crash or a full disk may cut the last line short: the next
-// OpenJournal removes it. The checksum of a line shows whether it was changed: a changed
-// line stays in the file, and its point runs again.
+// Journal is the append-only record of a sweep's finished points: a line of JSON each, after a
+// first line that names the schema. record returns when its line is on disk. A crash or a full disk
+// may cut the last line short: the next OpenJournal removes it. A checksum detects changes of a
+// line: a changed line stays in the file, and its point runs again.
 //
 // An open journal is locked; a second process cannot open it. Its methods may be
 // called from several goroutines at a time.
@@ -60,12 +59,12 @@ type Journal struct {
 	mu    sync.Mutex
 	dir   string
 	file  journalFile
-	lock  *flock.Flock // the kernel unlocks it when the process ends in any way
+	lock  *flock.Flock // the kernel unlocks it when the process ends, however it ends
 	there func() error // Check; nil: no check
 	// syncFolder makes the name of a new journal durable.
 	syncFolder func(dir string) error
 	size       int64 // bytes that hold whole lines
-	broken     error // the first write error; after it nothing is written
+	broken     error // the first write error; nothing is written after it
 	entries    map[string]*Entry
 	damage     Damage
 }
@@ -108,10 +107,10 @@ type journalFile interface {
 	Truncate(size int64) error
 }
 
-// ErrInUse says that another sweep has a journal.
+// ErrInUse says that another process has the journal open.
 var ErrInUse = errors.New("in use by another sweep")
 
-// OpenJournal opens the journal in dir, which it makes where it is missing.
+// OpenJournal opens the journal in dir, and makes dir if it is missing.
 func OpenJournal(dir string) (*Journal, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, err
@@ -123,7 +122,7 @@ func OpenJournal(dir string) (*Journal, error) {
 	}
 	j := &Journal{dir: dir, file: f, entries: map[string]*Entry{}, there: func() error { return inPlace(f) }, syncFolder: results.SyncFolder}
 	if runtime.GOOS == "windows" {
-		path += ".lock" // other handles cannot read what is locked there
+		path += ".lock" // on some systems other handles cannot read a locked file
 	}
 	j.lock = flock.New(path, flock.SetFlag(os.O_RDWR|os.O_CREATE))
 	free, err := j.lock.TryLock()
@@ -139,7 +138,7 @@ func OpenJournal(dir string) (*Journal, error) {
 	return j, nil
 }
 
-// open reads f and makes it ready to append to.
+// open reads f and prepares it for appending.
 func (j *Journal) open(f *os.File, dir string) error {
 	total, err := j.read(f.Name(), f, func(e *Entry) error {
 		j.entries[e.Point] = e // the later of two entries of a point counts
@@ -162,8 +161,8 @@ func (j *Journal) open(f *os.File, dir string) error {
 	return j.syncFolder(dir)
 }
 
-// ReadJournal returns the finished points that the journal in dir holds, by
-// hash, without locking it. Where there is no journal there are no points.
+// ReadJournal returns the finished points of the journal in dir, by hash, without locking it; none
+// without a journal.
 func ReadJournal(dir string) (map[string]*Entry, Damage, error) {
 	entries := map[string]*Entry{}
 	damage, err := eachEntry(dir, func(e *Entry) error {
@@ -188,8 +187,8 @@ func eachEntry(dir string, do func(*Entry) error) (Damage, error) {
 }
 
 // read calls do for each entry and returns the number of bytes. j.size becomes the end of the last
-// whole line. Damaged lines are counted and skipped: their points run again. A wrong first line is
-// also damage where an entry follows, because only this program writes entries.
+// whole line. It counts and skips damaged lines; their points run again. A wrong first line is also
+// damage if an entry follows, because only this program writes entries.
 func (j *Journal) read(name string, r io.Reader, do func(*Entry) error) (total int64, err error) {
 	j.damage.File = name
 	b := bufio.NewReaderSize(r, 1<<16)
@@ -205,11 +204,11 @@ func (j *Journal) read(name string, r io.Reader, do func(*Entry) error) (total i
 			total += int64(len(line))
 			line = nil
 		}
-		if number == 1 { // the head, whole, cut short, or with another line end
+		if number == 1 { // the head, possibly cut short or with another line end
 			head = strings.TrimSpace(string(line))
 			ours = strings.HasPrefix(head, strings.TrimSpace(headLine)) || strings.HasPrefix(headLine, string(line))
 		}
-		if err == io.EOF { // a line that was cut short, or an empty rest
+		if err == io.EOF { // a line that was cut short, or nothing
 			if !ours {
 				return total, notJournal(name, head)
 			}
@@ -234,8 +233,8 @@ func (j *Journal) read(name string, r io.Reader, do func(*Entry) error) (total i
 	}
 }
 
-// notJournal is the error for a file that this version did not write, and so must not
-// change. head is its first line.
+// notJournal is the error for a file that this version did not write and must not change. head is
+// its first line.
 func notJournal(name, head string) error {
 	var of struct{ Schema string }
 	if json.Unmarshal([]byte(head), &of) == nil && strings.HasPrefix(of.Schema, "l3sim/sweep/") {
@@ -273,7 +272,7 @@ func encodeEntry(to *bytes.Buffer, e *Entry) error {
 	return nil
 }
 
-// parseEntry returns the entry of a line, nil where the line is damaged.
+// parseEntry returns the entry of a line, nil if the line is damaged.
 func parseEntry(line []byte) *Entry {
 	at := len(line) - len(sumBegins) - sumDigits - len(sumEnds)
 	if at < 0 || string(line[at:]) != sumBegins+checksum(line[:at])+sumEnds {
@@ -289,7 +288,7 @@ func parseEntry(line []byte) *Entry {
 // Damage returns the damaged lines of the journal.
 func (j *Journal) Damage() Damage { return j.damage }
 
-// Get reads what Put recorded at an address, and says whether it is there. A nil journal has nothing, and keeps nothing.
+// Get reads into value what Put recorded at an address, and says whether it is there. A nil journal holds nothing.
 func (j *Journal) Get(address string, value any) bool {
 	if j == nil {
 		return false
@@ -298,7 +297,8 @@ func (j *Journal) Get(address string, value any) bool {
 	return e != nil && json.Unmarshal(e.Value, value) == nil
 }
 
-// Put records a value that is no point of a sweep at an address. When it returns nil, the value survives a crash.
+// Put records a value, other than a point's result, at an address. When it returns nil, the value survives a
+// crash.
 func (j *Journal) Put(address, name, version string, value any) error {
 	if j == nil {
 		return nil
@@ -310,7 +310,7 @@ func (j *Journal) Put(address, name, version string, value any) error {
 	return j.record(&Entry{Point: address, Name: name, Status: tables.StatusDone, Value: text, Version: version})
 }
 
-// entry returns the finished point of an address, nil where it is not there.
+// entry returns the finished point of an address, nil if there is none.
 func (j *Journal) entry(hash string) *Entry {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -323,9 +323,8 @@ func (j *Journal) empty() bool {
 	return len(j.entries) == 0
 }
 
-// record adds finished points. When it returns nil, the entries survive a crash.
-// After an error it records no more points.
-// Many entries, of points that are on disk elsewhere, are synced a megabyte at a time.
+// record adds finished points. When it returns nil, the entries survive a crash. After an error it
+// records nothing more. Many entries, copied from another journal, are synced a megabyte at a time.
 func (j *Journal) record(entries ...*Entry) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -348,8 +347,8 @@ func (j *Journal) record(entries ...*Entry) error {
 	return nil
 }
 
-// write appends whole lines and syncs them. Where that fails, it removes the part that was
-// written. So a later run finds whole lines even on a full disk.
+// write appends whole lines and syncs them. On an error it removes the part that was written, so
+// that a later run finds whole lines even after a full disk.
 func (j *Journal) write(lines []byte) error {
 	if j.broken != nil {
 		return j.broken
@@ -374,8 +373,8 @@ func (j *Journal) write(lines []byte) error {
 	return nil
 }
 
-// Check returns an error where the journal is no longer in its folder: somebody removed or
-// moved the folder while the sweep runs, and records would be lost.
+// Check returns an error if the journal is no longer in its folder: somebody removed or moved the
+// folder while the sweep runs, and records would be lost.
 func (j *Journal) Check() error {
 	if j.there == nil {
 		return nil
@@ -383,7 +382,7 @@ func (j *Journal) Check() error {
 	return j.there()
 }
 
-// inPlace returns an error where the path of f no longer names the file.
+// inPlace returns an error if the path of f no longer names the file.
 func inPlace(f *os.File) error {
 	open, err := f.Stat()
 	if err != nil {
@@ -399,7 +398,7 @@ func inPlace(f *os.File) error {
 	return fmt.Errorf("%s was removed or moved while it was in use; its records are lost: %v", f.Name(), err)
 }
 
-// Close ends the use of the journal and lets others open it. Its error may be Check's.
+// Close closes the journal so that others can open it. Its error may be Check's.
 func (j *Journal) Close() error {
 	if j == nil {
 		return nil

@@ -13,26 +13,27 @@ import (
 	"github.com/l3sim/l3sim/results/tables"
 )
 
-// layoutKey is the key of the GPUs that share a replica of the model.
+// layoutKey is the key for the number of GPUs of a replica.
 const layoutKey = "model.tensor_parallel"
 
-// layout is how a point lays its model out.
+// layout is how a point places its model on GPUs.
 type layout struct {
 	model    string // run.model
-	parallel int    // GPUs a replica
+	parallel int    // GPUs per replica
 }
 
-// openLayout is what the rows of a comparison with one model need where its file leaves the GPUs of a replica open.
+// openLayout is the needs of the rows of a comparison with one model, if the number of GPUs per replica is not
+// given.
 type openLayout struct {
-	model       string // as the axis of models names it, run.model without one
+	model       string // as the axis of models names it; run.model without such an axis
 	least, most int
-	needs       string // the first row that needs most
+	needs       string // the first row with the largest need
 	gpus        []int  // of the rows' nodes
 }
 
-// OneLayout gives all rows of a comparison the same GPUs a replica where a model's file leaves them open: the largest number that
-// any row needs. Else a GPU with more memory holds a replica on fewer GPUs, each with more work, and looks slower than one with less.
-// It returns what it has changed, in words. A row that sets model.tensor_parallel keeps its own.
+// OneLayout gives all rows of a comparison the same number of GPUs per replica if a model's file does not set it: the largest that
+// any row needs. Otherwise a GPU with more memory would hold a replica on fewer GPUs, with more work each, and look slower. It
+// returns its changes in words. A row that sets model.tensor_parallel keeps its own.
 func OneLayout(f *design.File) (changes []string, err error) {
 	p := emptyPlan(f, "", axisKeys(f))
 	if slices.Contains(p.Keys, layoutKey) || design.FindSetting(f.Set, layoutKey) != nil {
@@ -55,8 +56,8 @@ func OneLayout(f *design.File) (changes []string, err error) {
 	return changes, err
 }
 
-// openLayouts returns what the combinations need, by model in their order. A combination that is not valid needs nothing: its error is told
-// where it runs.
+// openLayouts returns the needs of the combinations, by model in order. An invalid combination needs nothing; its error is reported when it
+// runs.
 func (p *Plan) openLayouts() (all []*openLayout, err error) {
 	combinations, err := p.combinations()
 	for _, c := range combinations {
@@ -85,7 +86,7 @@ func (p *Plan) openLayouts() (all []*openLayout, err error) {
 	return all, err
 }
 
-// setLayout sets the GPUs of a replica for the combinations with a model.
+// setLayout sets the GPUs per replica for the combinations with a model.
 func setLayout(f *design.File, model string, gpus int) {
 	own := design.Setting{Key: layoutKey, Value: strconv.Itoa(gpus)}
 	for i := range f.Axes {
@@ -106,7 +107,7 @@ func setLayout(f *design.File, model string, gpus int) {
 	f.Set = append(slices.Clone(f.Set), own)
 }
 
-// showLayouts gives the table a column of the GPUs of a replica where points of one model differ in them.
+// showLayouts adds a column with the GPUs per replica if points of one model differ in them.
 func (p *Plan) showLayouts() {
 	if slices.Contains(p.columns, layoutKey) || len(p.differing()) == 0 {
 		return
@@ -122,7 +123,7 @@ func (p *Plan) showLayouts() {
 	}
 }
 
-// differing returns the points of models whose points differ in the GPUs of a replica, one for each number, by model in the points' order.
+// differing returns, for models whose points differ in GPUs per replica, one point for each number, by model in the points' order.
 func (p *Plan) differing() (models [][]*Point) {
 	for i := range p.Points {
 		point := &p.Points[i]
@@ -139,7 +140,8 @@ func (p *Plan) differing() (models [][]*Point) {
 	return slices.DeleteFunc(models, func(m []*Point) bool { return len(m) == 1 })
 }
 
-// Layouts says where points of one model differ in the GPUs of a replica though no axis sets them.
+// Layouts describes where points of one model differ in GPUs per replica although no axis sets
+// them.
 func (p *Plan) Layouts() []string {
 	if slices.Contains(p.Keys, layoutKey) {
 		return nil

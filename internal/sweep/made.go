@@ -13,7 +13,7 @@ import (
 	"github.com/l3sim/l3sim/traces"
 )
 
-// Run is one run that is done, of which a folder of results has a row.
+// Run is a completed run, a row in a folder of results.
 type Run struct {
 	Name    string // of its point
 	Config  *configs.Config
@@ -21,8 +21,8 @@ type Run struct {
 	Summary *results.Summary
 }
 
-// Made returns the folder of runs that a command made without a plan, which is that of a sweep of the same points. f describes
-// their configurations; keys are what the runs differ in beside its axes. summary writes what the command says of them.
+// Made returns the folder of runs that a command made without a plan, in the form of a sweep's folder. f describes their
+// configurations; keys are the differences of the runs beside its axes. summary writes the command's output.
 func Made(command string, f *design.File, runs []Run, summary func(io.Writer) error, keys ...string) (*tables.Folder, error) {
 	version, err := CodeVersion()
 	if err != nil {
@@ -43,14 +43,14 @@ func Made(command string, f *design.File, runs []Run, summary func(io.Writer) er
 	return p.Folder(command, o, summary)
 }
 
-// identify sets the point's hashes, of its configuration and of all that decides its result.
+// identify sets the point's hashes: of its configuration, and of all that determines its result.
 func (point *Point) identify(version string, config *configs.Config, trace string) (err error) {
 	point.config, err = config.SHA256()
 	point.Hash = address(version, trace, point.config)
 	return err
 }
 
-// Address returns the address in a journal of what is no run of a configuration and a trace, but of more.
+// Address returns a journal's address for a result that depends on a configuration, a trace and more.
 func Address(version string, config *configs.Config, trace *traces.Trace, more ...string) (string, error) {
 	hash, err := config.SHA256()
 	return address(version, hashTrace(trace), hash, more...), err
@@ -65,7 +65,7 @@ func address(version, trace, config string, more ...string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// FileOf returns what describes one point of the plan: a file without axes.
+// FileOf returns a sweep file without axes that describes one point of the plan.
 func (p *Plan) FileOf(point *Point) *design.File {
 	f := *p.File
 	f.Set, f.Axes = p.settingsOf(point.trial), nil

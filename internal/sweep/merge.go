@@ -15,7 +15,7 @@ import (
 	"github.com/l3sim/l3sim/system"
 )
 
-// Merged is a plan put together again from its shards, with all results.
+// Merged is a plan rebuilt from its shards, with all results.
 type Merged struct {
 	Points  []Point // in the plan's order
 	Outcome *Outcome
@@ -34,13 +34,12 @@ func (e *incompleteError) Error() string {
 	return "the results are not complete: " + strings.Join(e.Missing, "; ")
 }
 
-// Merge reads the folders of a plan's shards, in any order. All must be of one
-// plan, one version of the code and one division into shards; a shard may be
-// there more than once, whole or in parts, if its results agree in all but their wall time
-// and host. Of equal results the one that started first is used.
+// Merge reads the folders of a plan's shards, in any order. All must be of one plan, one version of
+// the code and one division into shards. A shard may occur more than once, whole or in parts, if
+// its results agree in all but wall time and host; of equal results the one that started first is
+// used.
 //
-// Folders that are not these are an *input.Error. Results that are not there yet are an
-// *incompleteError.
+// Other folders return an *input.Error, missing results an *incompleteError.
 func Merge(dirs []string) (*Merged, error) {
 	m := &merge{place: map[string]int{}}
 	for _, dir := range dirs {
@@ -48,7 +47,7 @@ func Merge(dirs []string) (*Merged, error) {
 			return nil, err
 		}
 	}
-	for _, dir := range dirs { // when all points are known
+	for _, dir := range dirs { // all points are known now
 		if err := m.entries(dir); err != nil {
 			return nil, err
 		}
@@ -59,10 +58,10 @@ func Merge(dirs []string) (*Merged, error) {
 	return m.merged(dirs)
 }
 
-// merge is a plan under reconstruction.
+// merge is a plan being rebuilt.
 type merge struct {
 	head   *shardHead
-	first  string         // the folder whose head this is
+	first  string         // the folder that the head is from
 	shards [][]string     // folders of each shard
 	points []Point        // by index; a point without Hash has not been read
 	shard  []int          // shard of each point
@@ -139,8 +138,8 @@ func (m *merge) point(shard int, line *pointLine, dir string) error {
 		Expected: fmt.Sprintf("each point in one shard; shard %d/%d has it, too", m.shard[line.Index], m.head.Of)}
 }
 
-// entries takes in the results of one folder. Of two results of a point it takes the
-// later. It skips results of other plans, which the journal may hold from before.
+// entries reads the results of one folder. Of two results of a point it takes the later. It skips
+// results of other plans, which the journal may still hold.
 func (m *merge) entries(dir string) error {
 	own := map[int]*Entry{}
 	damage, err := eachEntry(dir, func(e *Entry) error {
@@ -169,7 +168,7 @@ func (m *merge) entries(dir string) error {
 	return nil
 }
 
-// agrees says whether two entries have the same result, apart from wall time and host.
+// agrees says whether two entries have the same result apart from wall time and host.
 func (e *Entry) agrees(other *Entry) bool {
 	if e.Status != other.Status || e.Error != other.Error || (e.Summary == nil) != (other.Summary == nil) {
 		return false
@@ -226,14 +225,14 @@ func (m *merge) incomplete() error {
 			missing = append(missing, m.damage[i].String())
 		}
 		return &incompleteError{missing}
-	case lost > 0: // every shard is whole, but the plan is not
+	case lost > 0: // every shard is complete, but the plan is not
 		return &incompleteError{[]string{fmt.Sprintf("%d of %d points are in no shard's %s", lost, len(m.points), shardName)}}
 	}
 	return nil
 }
 
-// merged returns the plan and its results. It checks by the identity that the plan is the
-// one that was dealt: a shard's file may have been changed.
+// merged returns the plan and its results. It checks by the identity that the plan is the one that
+// was divided, since a shard's file may have been changed.
 func (m *merge) merged(dirs []string) (*Merged, error) {
 	p := &Plan{File: &design.File{Path: m.head.File, Repeats: 1, Loader: system.Configs()}, Version: m.head.Version, Keys: m.head.Keys, Points: m.points, columns: m.head.Columns, base: m.head.Base}
 	if p.Identity() != m.head.Plan {
@@ -250,8 +249,9 @@ func (m *merge) merged(dirs []string) (*Merged, error) {
 	return &Merged{m.points, o, m.head.Of, m.damage, p}, nil
 }
 
-// Write writes the results into dir as Plan.Write does. Before that, it adds the entries that dir's
-// journal lacks, in the order of points: a sweep in that folder continues from this journal.
+// Write writes the results into dir as Plan.Write does. First it adds the entries that dir's
+// journal lacks, in the order of points, so that a sweep in that folder can continue from this
+// journal.
 func (m *Merged) Write(dir string) (err error) {
 	j, err := OpenJournal(dir)
 	if err != nil {

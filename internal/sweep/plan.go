@@ -25,7 +25,7 @@ import (
 	"github.com/l3sim/l3sim/traces"
 )
 
-// Plan is a sweep's points, in order, and their draws behind them.
+// Plan is a sweep's points in order, followed by their draws.
 type Plan struct {
 	File    *design.File
 	Version string   // version of the code
@@ -40,17 +40,17 @@ type Plan struct {
 	base     *tables.Base // nil: describe makes it
 	bands    *Bands       // nil: points have no draws
 	count    int          // number of points before their draws; 0 where bands is nil
-	// Simulate runs a point's trace: on its node, unless a caller keeps more of the run than its
-	// summary, or knows the summary.
+	// Simulate runs a point's trace. The default runs its node; a caller may replace it to keep more
+	// than the summary, or to supply a known one.
 	Simulate func(context.Context, *Point, *configs.Config, *traces.Trace) (*results.Summary, error)
 }
 
-// Point is one run. It holds its identity and its cells in the results. Plan.Config makes
-// its configuration again: a hundred thousand configurations would take too much memory.
+// Point is one run. It holds its identity and its cells in the results. Plan.Config rebuilds its
+// configuration: a hundred thousand configurations would take too much memory.
 type Point struct {
 	Name string // settings of its axes; all repeats of a point have the same name
 	Seed uint64
-	Err  error // error of an invalid combination; nil where it is valid
+	Err  error // error of an invalid combination; nil if it is valid
 	// Hash is the point's address: SHA-256, in hexadecimal, of the effective
 	// configuration, the code's version and the trace's content.
 	Hash     string
@@ -59,15 +59,14 @@ type Point struct {
 	layout                  // zero for a point with an error
 	config   string         // SHA-256 of the configuration; "" for a point with an error
 	cells    []tables.Value // cells of its row in the results, by Plan.columns
-	trial                   // what it is made of
+	trial                   // the source of its configuration
 	draw     *draw          // nil for a point itself
 }
 
 // NewPlan expands a sweep file: it loads every point's configuration and trace. An invalid
-// combination becomes a point with an error. But where all combinations with one choice of
-// an axis are invalid, that choice is wrong, and NewPlan returns the error. It also returns
-// an error for a file that the system cannot read (input.IsSystemFault). version is the code's,
-// from CodeVersion.
+// combination becomes a point with an error. If all combinations with one choice of an axis are
+// invalid, that choice is wrong, and NewPlan returns the error. It also returns an error if the
+// system cannot read a file (input.IsSystemFault). version is the code's, from CodeVersion.
 func NewPlan(f *design.File, version string) (*Plan, error) { return newPlan(f, version, false) }
 
 // newPlan is NewPlan. With loadAll it loads every configuration from presets (resolver).
@@ -93,7 +92,7 @@ func newPlan(f *design.File, version string, loadAll bool) (*Plan, error) {
 			return nil
 		})
 	}
-	_ = group.Wait() // errors are per point: the first in order is returned, not the first in time
+	_ = group.Wait() // errors belong to points: the first in order is returned, not the first in time
 	p.Points = make([]Point, 0, len(combinations)*f.Repeats)
 	for i := range resolved {
 		if errs[i] != nil {
@@ -114,7 +113,7 @@ func axisKeys(f *design.File) (keys []string) {
 	return keys
 }
 
-// emptyPlan returns a plan without points, whose axes set keys.
+// emptyPlan returns a plan without points whose axes set keys.
 func emptyPlan(f *design.File, version string, keys []string) *Plan {
 	p := &Plan{File: f, Version: version, Keys: keys, cache: newTraceCache(), resolver: &resolver{}}
 	p.Simulate = runNode
@@ -125,8 +124,8 @@ func emptyPlan(f *design.File, version string, keys []string) *Plan {
 	return p
 }
 
-// resolve returns the repeats of a combination, or no repeats where a condition on its
-// configuration excludes it.
+// resolve returns the repeats of a combination, none if a condition on its configuration excludes
+// it.
 func (p *Plan) resolve(t trial) ([]Point, error) {
 	settings := p.settingsOf(t)
 	point := Point{Name: p.nameOf(t), trial: t}
@@ -161,8 +160,8 @@ func (p *Plan) resolve(t trial) ([]Point, error) {
 	return repeats, nil
 }
 
-// Config returns the configuration of a point of this plan, or the point's error where the
-// combination is not valid. The caller owns it.
+// Config returns the configuration of a point of this plan, or the point's error if the combination
+// is not valid. The caller owns it.
 func (p *Plan) Config(point *Point) (*configs.Config, error) {
 	if point.Err != nil {
 		return nil, point.Err
@@ -214,10 +213,10 @@ func (p *Plan) place(s design.Setting) string {
 	return "--" + strings.TrimPrefix(s.Key, "run.")
 }
 
-// flagNames are the flags of keys that are not called as these.
+// flagNames are the flags of keys with other names.
 var flagNames = map[string]string{"node.gpus": "--gpus", "gpu.preset": "--gpu", "model.tensor_parallel": "--tp"}
 
-// placed adds the place of the setting of key to an input error without a place.
+// placed adds the place of key's setting to an input error without a place.
 func (p *Plan) placed(err error, settings []design.Setting, key string) error {
 	return input.Edit(err, func(e *input.Error) {
 		if e.File != "" {
@@ -230,8 +229,8 @@ func (p *Plan) placed(err error, settings []design.Setting, key string) error {
 	})
 }
 
-// address sets the point's hash and cells, or its error where its trace cannot be read.
-// Config is nil for a point with an error. A fault of the system is returned.
+// address sets the point's hash and cells, or its error if its trace cannot be read. config is nil
+// for a point with an error. A fault of the system is returned.
 func (p *Plan) address(point *Point, settings []design.Setting, config *configs.Config) error {
 	if config != nil {
 		info, err := p.cache.info(config)
@@ -260,8 +259,8 @@ func (p *Plan) address(point *Point, settings []design.Setting, config *configs.
 	return nil
 }
 
-// placeless returns an error of the input without its file and line, which depend on the
-// name and the layout of the sweep file.
+// placeless returns an input error without its file and line, which depend on the name and the
+// layout of the sweep file.
 func placeless(err error) error {
 	var bad *input.Error
 	if !errors.As(err, &bad) {
@@ -307,7 +306,7 @@ func (p *Plan) check() error {
 func (p *Plan) wrongChoice() error {
 	type choice struct{ axis, at int }
 	choices := func(point *Point) []choice {
-		all := []choice{{-1, 0}} // what all points have
+		all := []choice{{-1, 0}} // shared by all points
 		for axis, at := range p.choices(point.combination) {
 			if p.File.Axes[axis].Kind != design.LatinHypercube {
 				all = append(all, choice{axis, at})
@@ -331,9 +330,8 @@ func (p *Plan) wrongChoice() error {
 	return nil
 }
 
-// CodeVersion identifies the code of the running program: the commit it was
-// built from, or, where it was built from a modified checkout or outside of one,
-// the hash of the executable.
+// CodeVersion identifies the code of the running program: the commit of its build or, for a build
+// from a modified checkout or without one, the hash of the executable.
 func CodeVersion() (string, error) {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		if revision := cleanRevision(info); revision != "" {
@@ -356,8 +354,8 @@ func CodeVersion() (string, error) {
 	return "executable-" + hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// cleanRevision returns the commit of a build from an unmodified checkout, "" for other
-// builds, and for those of a program with modules that a folder replaces.
+// cleanRevision returns the commit of a build from an unmodified checkout, "" for other builds and
+// if a folder replaces one of the program's modules.
 func cleanRevision(info *debug.BuildInfo) string {
 	if slices.ContainsFunc(info.Deps, func(m *debug.Module) bool { return m.Replace != nil }) {
 		return ""

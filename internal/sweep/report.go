@@ -8,22 +8,22 @@ import (
 	"github.com/l3sim/l3sim/results/tables"
 )
 
-// Report is a sweep as JSON: what became of its points. Their results are in the folder.
+// Report is the outcome of a sweep's points as JSON. Their results are in the folder.
 type Report struct {
 	Schema string `json:"schema"`
 	Shard  string `json:"shard,omitempty"` // "i/N" of a shard
 	Points int    `json:"points"`
-	Draws  int    `json:"draws,omitempty"` // of each point; runs, below, count them
+	Draws  int    `json:"draws,omitempty"` // per point; runs, below, include them
 	*Progress
 	Failed int           `json:"failed"`
 	Faults []FailedPoint `json:"failed_points"`
 }
 
-// Progress is what one run of the program did of a sweep; the results do not depend on it.
+// Progress is the part of a sweep that one run of the program did; the results do not depend on it.
 type Progress struct {
 	Ran     int    `json:"ran"`
 	Reused  int    `json:"from_journal"`
-	Missing int    `json:"missing"` // with --fail-fast: not run
+	Missing int    `json:"missing"` // not run, with --fail-fast
 	Out     string `json:"out"`
 }
 
@@ -84,7 +84,7 @@ type PlanReport struct {
 	Workers   int            `json:"workers"`
 	EstimateS float64        `json:"estimate_s"` // seconds that the points to run will take
 	Estimate  *Estimate      `json:"-"`
-	Size      string         `json:"-"` // as Plan.Size has it
+	Size      string         `json:"-"` // as Plan.Size
 }
 
 // Report describes a plan's points, of which done are recorded, and estimates the time of the others.
@@ -108,7 +108,7 @@ func (p *Plan) Report(ctx context.Context, done map[string]*Entry, workers int) 
 	return r, nil
 }
 
-// RoundTime rounds a duration to what an estimate deserves.
+// RoundTime rounds a duration to the precision of an estimate.
 func RoundTime(d time.Duration) time.Duration {
 	switch {
 	case d > time.Minute:

@@ -15,25 +15,24 @@ import (
 	"github.com/l3sim/l3sim/results/tables"
 )
 
-// resolver turns settings into configurations. Two combinations have the same presets if
-// they set the same keys, and the text keys to the same text. The first one is loaded. The
-// others are copies of it with other numbers, which is a hundred times faster than reading
-// presets. A copy that is not valid is loaded from the presets, for an error with file and
-// line.
+// resolver turns settings into configurations. Two combinations have the same presets if they set
+// the same keys, and text keys to the same text. resolver loads the first one and copies it with
+// other numbers for the others, which is a hundred times faster than reading presets. It loads an
+// invalid copy from the presets, for an error with file and line.
 type resolver struct {
-	loadAll bool // load every configuration: tests compare the copies with it
+	loadAll bool // load every configuration, for tests that compare copies with it
 
 	mu     sync.RWMutex
 	loaded map[string]*loaded // by presetsOf
 }
 
-// loaded is a configuration, and where its keys are from.
+// loaded is a configuration and the origins of its keys.
 type loaded struct {
 	config  configs.Config
 	origins *configs.Origins
 }
 
-// resolve returns the configuration of the plan's file with settings, which the caller owns, and where its keys are from.
+// resolve returns the configuration of the plan's file with settings, which the caller owns, and the origins of its keys.
 func (r *resolver) resolve(p *Plan, settings []design.Setting) (*configs.Config, *configs.Origins, error) {
 	name := presetsOf(p.keys(), settings)
 	r.mu.RLock()
@@ -61,8 +60,8 @@ func (r *resolver) resolve(p *Plan, settings []design.Setting) (*configs.Config,
 	return config, origins, nil
 }
 
-// presetsOf returns the part of the settings that decides the presets: the keys, and the
-// values of text keys.
+// presetsOf returns the part of the settings that determines the presets: the keys, and the values
+// of text keys.
 func presetsOf(keys *configs.Schema, settings []design.Setting) string {
 	var b strings.Builder
 	for _, s := range settings {
@@ -75,8 +74,8 @@ func presetsOf(keys *configs.Schema, settings []design.Setting) string {
 	return b.String()
 }
 
-// withNumbers returns a copy of a configuration with the numbers of the settings. It
-// returns nil where a setting is not a valid value of its key.
+// withNumbers returns a copy of a configuration with the numbers of the settings, nil if a setting
+// is not a valid value of its key.
 func withNumbers(keys *configs.Schema, like *configs.Config, settings []design.Setting) *configs.Config {
 	config := *like
 	for _, s := range settings {
@@ -87,15 +86,14 @@ func withNumbers(keys *configs.Schema, like *configs.Config, settings []design.S
 	return &config
 }
 
-// cells returns the configuration's cells in the point's row of the results: the values
-// of the plan's columns. Where the combination is not valid, it returns those that are
-// known.
+// cells returns the configuration's cells in the point's row: the values of the plan's columns. If
+// the combination is not valid, it returns the known ones.
 func (p *Plan) cells(point *Point, settings []design.Setting, config *configs.Config) []tables.Value {
 	cells := make([]tables.Value, len(p.columns))
 	for i, key := range p.columns {
 		switch {
 		case config != nil && key == "gpu.preset" && config.GPU.Name != "":
-			cells[i] = tables.Of(config.GPU.Name) // two files on one preset differ by their names; a preset's own name is the preset's
+			cells[i] = tables.Of(config.GPU.Name) // two files on one preset differ by their names; a preset has its own name
 		case config != nil:
 			cells[i] = cell(p.keys().Key(key).Get(config))
 		case key == tables.SeedColumn:
@@ -107,8 +105,8 @@ func (p *Plan) cells(point *Point, settings []design.Setting, config *configs.Co
 	return cells
 }
 
-// plannedCell returns the cell of a key that settings set, in the same form as the cell
-// of a valid configuration.
+// plannedCell returns the cell of a key that settings set, in the form of a valid configuration's
+// cell.
 func plannedCell(keys *configs.Schema, settings []design.Setting, key string) tables.Value {
 	s := design.FindSetting(settings, key)
 	if s == nil {
@@ -120,15 +118,15 @@ func plannedCell(keys *configs.Schema, settings []design.Setting, key string) ta
 	return tables.Of(schema.Plain(s.Value))
 }
 
-// columnName returns the column of a key in a sweep's results: the key, with
-// its unit where its value has one.
+// columnName returns the column of a key in a sweep's results: the key, with the unit of its
+// values.
 func columnName(k *schema.Key) string {
 	unit, _ := schema.UnitOf(k.Type)
 	return k.Name + unit.Suffix
 }
 
-// columnKind returns what the column of a key holds. Bytes are whole numbers. Other
-// quantities are reals: a column's unit is larger than the unit they are counted in.
+// columnKind returns the kind of a key's column. Bytes are whole numbers. Other quantities are real
+// numbers: a column's unit is larger than their base unit.
 func columnKind(k *schema.Key) tables.Kind {
 	if u, ok := schema.UnitOf(k.Type); ok && u.Size != 1 {
 		return tables.Real
@@ -136,7 +134,7 @@ func columnKind(k *schema.Key) tables.Kind {
 	return tables.KindOf(k.Type)
 }
 
-// cell returns a value of the configuration as its column has it.
+// cell returns a value of the configuration in the form of its column.
 func cell(v reflect.Value) tables.Value {
 	u, ok := schema.UnitOf(v.Type())
 	_, named := v.Interface().(fmt.Stringer)
@@ -184,10 +182,10 @@ func (p *Plan) combinations() ([]int, error) {
 // Combination is a configuration of a sweep's axes.
 type Combination struct {
 	Config  *configs.Config
-	Options configs.Options   // that Config is loaded from
+	Options configs.Options   // from which Config is loaded
 	Names   map[string]string // of the choices, by the keys that they set
 	Point   string            // name of its point in a sweep
-	Err     error             // an *input.Error where the choices are not valid together; Config is nil then
+	Err     error             // an *input.Error if the choices are not valid together; Config is nil then
 }
 
 // Combinations returns the configuration of each combination of the axes, without a plan's
@@ -282,8 +280,7 @@ func (p *Plan) name(combination int) string {
 	return strings.Join(parts, ",")
 }
 
-// shortKey returns a key without its section where no other key of the axes
-// ends with the same name.
+// shortKey returns a key without its section if no other key of the axes has the same last part.
 func (p *Plan) shortKey(key string) string {
 	_, last := schema.Split(key)
 	for _, other := range p.Keys {

@@ -20,10 +20,10 @@ import (
 	"github.com/l3sim/l3sim/traces"
 )
 
-// RunOptions says how a plan is carried out. None of it changes a result.
+// RunOptions set how a plan runs. They change no result.
 type RunOptions struct {
 	Journal  *Journal             // nil: results stay in memory
-	Workers  int                  // points that run at a time; 0: one per core
+	Workers  int                  // points that run in parallel; 0: one per core
 	Force    bool                 // also run points that the journal holds
 	FailFast bool                 // stop at the first point that fails
 	Progress func(done, of int64) // may be nil; calls come from several goroutines
@@ -31,19 +31,19 @@ type RunOptions struct {
 
 // Outcome is the result of a run of a plan.
 type Outcome struct {
-	Entries []*Entry // by point; nil where the run stopped before
-	Ran     int      // points that this run carried out
+	Entries []*Entry // by point; nil if the run stopped before it
+	Ran     int      // points that this run simulated
 	Reused  int      // points with a result from the journal or from an equal point
 	Failed  int
 	Missing int // points without a result
-	Left    int // draws without a result that need not run: their variants do not count
+	Left    int // draws without a result that need not run, since their variants do not count
 }
 
-// Run carries out the points that the journal does not hold, each once. A point that fails
-// is recorded with its error, and other points go on. When ctx ends, Run returns its error;
-// recorded results stay. Run also ends with an error where the journal cannot be written,
-// or where a trace has changed since the plan was made: these are not errors of a point.
-// Draws run last, and only for each point's best variant.
+// Run runs the points that the journal does not hold, each once. A point that fails is recorded
+// with its error, and other points go on. When ctx ends, Run returns its error; recorded results
+// stay. Run also ends with an error if the journal cannot be written, or if a trace has changed
+// since the plan was made: these are not errors of a point. Draws run last, and only for each
+// point's best variant.
 func (p *Plan) Run(ctx context.Context, o RunOptions) (*Outcome, error) {
 	r := &runner{plan: p, options: o, done: map[string]*Entry{}, share: map[string]int64{}}
 	r.host, _ = os.Hostname() // without a name the entries have no host
@@ -66,7 +66,7 @@ func (p *Plan) Run(ctx context.Context, o RunOptions) (*Outcome, error) {
 		drawn = len(pending)
 	}
 	r.all(ctx, pending[:drawn], workers)
-	if ctx.Err() == nil { // else it is not known which variants count
+	if ctx.Err() == nil { // otherwise it is unknown which variants count
 		r.all(ctx, r.ofBest(pending[drawn:]), workers)
 	}
 	if err := context.Cause(ctx); err != nil && !errors.Is(err, errFailFast) {
@@ -75,7 +75,7 @@ func (p *Plan) Run(ctx context.Context, o RunOptions) (*Outcome, error) {
 	return r.outcome(), nil
 }
 
-// all runs points, so many at a time.
+// all runs points, workers in parallel.
 func (r *runner) all(ctx context.Context, points []*Point, workers int) {
 	var group errgroup.Group
 	group.SetLimit(workers)
@@ -88,7 +88,7 @@ func (r *runner) all(ctx context.Context, points []*Point, workers int) {
 	_ = group.Wait() // the error that ends the run is the context's cause
 }
 
-// ofBest returns those of the draws that are of the variants that count, and notes the others.
+// ofBest returns the draws whose variants count, and records the others as left.
 func (r *runner) ofBest(draws []*Point) []*Point {
 	if r.plan.bands == nil || !r.plan.tries() {
 		return draws
@@ -121,7 +121,7 @@ type runner struct {
 	stop    context.CancelCauseFunc
 
 	share map[string]int64 // number of points with each hash
-	left  []bool           // by point: it is a draw that need not run; nil: none
+	left  []bool           // by point: a draw that need not run; nil: none
 
 	mu       sync.Mutex
 	done     map[string]*Entry // by hash
@@ -129,8 +129,8 @@ type runner struct {
 	finished int64 // number of finished points; points that share a result count each
 }
 
-// pending returns the points to run, one for each address. It takes the results of other
-// points from the journal.
+// pending returns the points to run, one per address. The results of other points come from the
+// journal.
 func (r *runner) pending() []*Point {
 	var pending []*Point
 	for i := range r.plan.Points {
@@ -151,7 +151,7 @@ func (r *runner) pending() []*Point {
 
 func (r *runner) run(ctx context.Context, point *Point) {
 	if ctx.Err() != nil {
-		return // it runs another time
+		return // left for another run
 	}
 	e := &Entry{Point: point.Hash, Name: point.Name, Seed: point.Seed, Version: r.plan.Version, Host: r.host, Started: time.Now()}
 	if point.draw != nil {
@@ -159,14 +159,14 @@ func (r *runner) run(ctx context.Context, point *Point) {
 	}
 	var summary *results.Summary
 	config, err := r.plan.Config(point)
-	if err != nil && point.Err == nil { // the plan had the configuration
+	if err != nil && point.Err == nil { // the plan could load the configuration
 		err = &unreadableError{err}
 	}
 	if err == nil {
 		summary, err = r.plan.simulate(ctx, point, config)
 	}
 	if err != nil && ctx.Err() != nil {
-		return // interrupted: so does this one
+		return // interrupted, and so is this point
 	}
 	if lost := new(unreadableError); errors.As(err, &lost) {
 		r.stop(fmt.Errorf("point %s, seed %d: %w", point.Name, point.Seed, lost))
@@ -230,14 +230,14 @@ func (r *runner) begin() {
 	r.report(r.finished)
 }
 
-// report tells the caller how many points are done.
+// report reports the number of finished points to the caller.
 func (r *runner) report(finished int64) {
 	if r.options.Progress != nil {
 		r.options.Progress(finished, int64(len(r.plan.Points)))
 	}
 }
 
-// outcome sorts the plan's points by what became of them. Points with the same hash share an entry.
+// outcome sorts the plan's points by outcome. Points with the same hash share an entry.
 func (r *runner) outcome() *Outcome {
 	o := &Outcome{Entries: make([]*Entry, len(r.plan.Points)), Ran: r.ran}
 	for i := range r.plan.Points {
@@ -267,10 +267,10 @@ type Estimate struct {
 
 const probeLimit = 2 * time.Second // bounds the time of the point that Estimate runs
 
-// Estimate forecasts the time of the points whose hashes done does not hold. It runs the
-// point that generates the fewest tokens, for two seconds at most. It assumes that the
-// others take as long for their set-up and for each token. A point with other hardware or
-// more requests may need several times that.
+// Estimate forecasts the time of the points whose hashes done does not hold. It runs the point that
+// generates the fewest tokens, for at most two seconds, and assumes the same time for set-up and
+// for each token of the others. A point with other hardware or more requests may need several times
+// as long.
 func (p *Plan) Estimate(ctx context.Context, done map[string]*Entry, workers int) (*Estimate, error) {
 	if workers < 1 {
 		workers = runtime.GOMAXPROCS(0)
@@ -282,7 +282,7 @@ func (p *Plan) Estimate(ctx context.Context, done map[string]*Entry, workers int
 	drawn, tries := map[of]bool{}, p.tries()
 	for i := range p.Points {
 		point := &p.Points[i]
-		if point.draw != nil && tries { // those of one variant of each combination run
+		if point.draw != nil && tries { // draws of one variant per combination run
 			if drawn[of{point.combination, point.draw.index}] {
 				continue
 			}
@@ -312,8 +312,8 @@ func (p *Plan) Estimate(ctx context.Context, done map[string]*Entry, workers int
 	return e, nil
 }
 
-// measure runs a point for a limited time and returns the CPU time of its set-up and, in
-// nanoseconds, of a token, 0 where none was emitted.
+// measure runs a point for a limited time and returns the CPU time of its set-up and of a token;
+// the latter is in nanoseconds, 0 if none was emitted.
 func (p *Plan) measure(ctx context.Context, point *Point, limit time.Duration) (setup time.Duration, perToken float64, err error) {
 	config, err := p.Config(point)
 	if err != nil {
@@ -350,15 +350,15 @@ func (p *Plan) measure(ctx context.Context, point *Point, limit time.Duration) (
 	if sum == 0 {
 		return setup, 0, nil
 	}
-	// Replicas ran side by side, as points would.
+	// Replicas ran in parallel, as points would.
 	cores := float64(min(node.Replicas(), runtime.GOMAXPROCS(0)))
 	return setup, float64(elapsed) * cores / float64(sum), nil
 }
 
-// unreadableError is an input that cannot be read although the user's input is right: the
-// system fails, or the file changed or vanished after the plan was made. It is not the
-// error of a point: it ends planning or the run, and no result records it. It does not
-// unwrap, as its cause may be an *input.Error.
+// unreadableError says that input cannot be read although the user's input is right: the system
+// fails, or the file changed or vanished after the plan was made. It is no error of a point: it
+// ends planning or the run, and no result records it. It does not unwrap, as its cause may be an
+// *input.Error.
 type unreadableError struct{ cause error }
 
 func (e *unreadableError) Error() string { return e.cause.Error() }

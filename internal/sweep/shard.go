@@ -23,16 +23,16 @@ import (
 	"github.com/l3sim/l3sim/results/tables"
 )
 
-// Shard is one of the parts that a plan is dealt into, so that several machines can run it.
+// Shard is one of the parts into which a plan is divided, so that several machines can run it.
 type Shard struct {
 	Index int // from 0
 	Count int
 }
 
-// String returns the shard as the flag takes it: "2/8".
+// String returns the shard in the form of the flag: "2/8".
 func (s Shard) String() string { return fmt.Sprintf("%d/%d", s.Index, s.Count) }
 
-// maxShards bounds the parts of a plan, as a plan has no more points than this.
+// maxShards bounds the parts of a plan by the number of its points.
 const maxShards = design.MaxCombinations
 
 // The environment variables that ParseShard reads for "auto" and "auto/N".
@@ -46,9 +46,9 @@ const (
 	k8sIndex   = "JOB_COMPLETION_INDEX"
 )
 
-// ParseShard reads a shard. "i/N" is part i of N. "auto" is the element of the Slurm array that
-// this process runs in. "auto/N" is the completion index of its Kubernetes Job, among N. Only the
-// last two read the environment. Errors are of type *input.Error and name the flag or the variable.
+// ParseShard reads a shard. "i/N" is part i of N, "auto" the element of the Slurm array that this
+// process runs in, and "auto/N" the completion index of its Kubernetes Job, among N. Only the last
+// two read the environment. Errors are of type *input.Error and name the flag or the variable.
 func ParseShard(flag, text string, environment func(string) string) (Shard, error) {
 	const forms = `"i/N" with i from 0 to N-1, "auto" or "auto/N"`
 	bad := func(expected string) (Shard, error) {
@@ -76,9 +76,9 @@ func ParseShard(flag, text string, environment func(string) string) (Shard, erro
 	return Shard{i, n}, nil
 }
 
-// slurmShard returns the shard of an element of a Slurm array. Elements must be consecutive.
-// An array like 3,7 repeats two elements of a larger array: it would take the shards 0/2
-// and 1/2, which are parts of another division.
+// slurmShard returns the shard of an element of a Slurm array. Elements must be consecutive. An
+// array like 3,7 repeats two elements of a larger array, but would take the shards 0/2 and 1/2 of
+// another division.
 func slurmShard(environment func(string) string) (Shard, error) {
 	first, err := variable(environment, slurmMin, 0, 1<<31)
 	if err != nil {
@@ -129,8 +129,9 @@ type Part struct {
 
 // Part returns the points of one shard. They depend only on the plan and the shard. Points are
 // sorted by the tokens that they generate, points with equal tokens by their address, which is a
-// hash. They are dealt to the shards to and fro. So shards differ by one run at most, and each gets
-// long and short runs. Points with the same address go to the same shard, as they run once.
+// hash. They are dealt to the shards back and forth, so that shards differ by at most one run, and
+// each gets long and short runs. Points with the same address go to the same shard, as they run
+// once.
 func (p *Plan) Part(s Shard) *Part {
 	of := p.deal(s.Count)
 	part := *p
@@ -169,8 +170,8 @@ func (p *Plan) deal(count int) []int {
 	return shards
 }
 
-// Identity returns the SHA-256, in hexadecimal, of a plan's code version and of each
-// point's address and row. Together they decide the results.
+// Identity returns the SHA-256, in hexadecimal, of a plan's code version and of each point's
+// address and row. Together they determine the results.
 func (p *Plan) Identity() string {
 	h := sha256.New()
 	e := json.NewEncoder(h)
@@ -183,11 +184,11 @@ func (p *Plan) Identity() string {
 }
 
 // shardName is the file in a shard's folder that names the plan and the shard's points. Merge needs
-// only this file and the journal beside it, neither the sweep file nor its traces.
+// only this file and the journal, not the sweep file or its traces.
 const shardName = "shard.jsonl"
 
-// shardSchema names the form of that file: a line of JSON for the shard, then
-// one for each of its points.
+// shardSchema names the version of that file: a line of JSON for the shard, then one for each of
+// its points.
 const shardSchema = "l3sim/shard/2"
 
 // shardHead is the first line.
@@ -218,9 +219,9 @@ func (p *Point) line(index int) pointLine {
 	return pointLine{index, p.Hash, p.Name, p.Seed, p.config, p.cells}
 }
 
-// Describe writes the plan and the points of the part into dir, for Merge. It refuses the
-// folder of another shard of the same plan, as one of the two would be lost. It takes over
-// the folder of an older plan, whose journal may hold points of this plan.
+// Describe writes the plan and the points of the part into dir, for Merge. It refuses the folder of
+// another shard of the same plan, since one of the two would be lost. It reuses the folder of an
+// older plan, whose journal may hold points of this plan.
 func (p *Part) Describe(dir string) error {
 	head := shardHead{shardSchema, p.identity, p.Version, p.File.Path, p.Shard.Index, p.Shard.Count, p.Whole, p.columns, p.Keys, p.whole.describe()}
 	old, err := readShard(dir, nil)

@@ -22,8 +22,8 @@ import (
 	"github.com/l3sim/l3sim/system"
 )
 
-// columnKeys returns the keys that the table shows: the keys of the axes, the system, model
-// and trace, and the seed.
+// columnKeys returns the keys in the table: those of the axes, the system, model and trace, and the
+// seed.
 func (p *Plan) columnKeys() []string {
 	var keys []string
 	for _, k := range p.Keys {
@@ -39,8 +39,8 @@ func (p *Plan) columnKeys() []string {
 	return append(keys, tables.SeedColumn)
 }
 
-// Table returns the results as one tidy table: one row per point, in point order, with columns as
-// package results describes them. Of the variants of a combination it has the best (Best). Two runs of the same points give the same table.
+// Table returns the results as a tidy table: one row per point, in point order, with columns as package tables describes them. Of the
+// variants of a combination it has the best (Best). Two runs of the same points give the same table.
 func (p *Plan) Table(o *Outcome) (*tables.Table, error) {
 	counts := p.counts(o)
 	for i := range p.Points {
@@ -59,7 +59,7 @@ func (p *Plan) Table(o *Outcome) (*tables.Table, error) {
 	return t, nil
 }
 
-// kinds returns what the columns of keys hold.
+// kinds returns the kinds of the keys' columns.
 func (p *Plan) kinds() map[string]tables.Kind {
 	kinds := map[string]tables.Kind{}
 	for _, key := range p.columns {
@@ -84,8 +84,8 @@ func row(point *Point, e *Entry) []any {
 	return slices.Concat([]any{point.Name}, keys, []any{e.Status, strings.ReplaceAll(e.Error, "\n", " "), point.config}, metrics)
 }
 
-// provenance returns the metadata of the Parquet file. They depend on the same input as the
-// rows, and not on the file, machine or day of this run.
+// provenance returns the metadata of the Parquet file. It depends on the same input as the rows,
+// not on the file, machine or date of this run.
 func (p *Plan) provenance() map[string]string {
 	return map[string]string{
 		tables.MetaSchema:  tables.ParquetSchema,
@@ -95,13 +95,13 @@ func (p *Plan) provenance() map[string]string {
 }
 
 // Write writes the results into dir: a tables.Folder, and in the folder points the summary of each point that is done, in the
-// form of 'l3sim run --json'. Files are whole or not there. Write removes the points of an
-// earlier plan and temporary files. The caller must hold the journal in dir open: its lock
-// keeps others from writing there, so a temporary file is from a killed process.
+// form of 'l3sim run --json'. Files are written atomically. Write removes the points of an earlier plan and temporary files.
+// The caller must hold the journal in dir open: its lock keeps others from writing there, so any temporary file is from a
+// killed process.
 func (p *Plan) Write(dir string, o *Outcome) error {
 	placed := slices.Clone(p.Points)
 	for i := range placed {
-		placed[i].Err = nil // errors are those of the journal: they do not name the sweep file's lines
+		placed[i].Err = nil // errors come from the journal: they do not name the sweep file's lines
 	}
 	report := &Report{Schema: reportSchema, Points: len(p.own()), Draws: p.draws(), Failed: o.Failed, Faults: Failures(placed, o)}
 	f, err := p.Folder("sweep", o, func(w io.Writer) error { return results.WriteJSON(w, report) })
@@ -128,7 +128,7 @@ func (p *Plan) Write(dir string, o *Outcome) error {
 	if err := removeStale(points, func(name string) bool { return pointFile.MatchString(name) && !written[name] }); err != nil {
 		return err
 	}
-	if f.Draws == nil { // those of an earlier plan are of other points
+	if f.Draws == nil { // draws of an earlier plan are of other points
 		if err := removeStale(dir, func(name string) bool { return name == tables.DrawsFile || name == tables.DrawsParquet }); err != nil {
 			return err
 		}
@@ -136,7 +136,7 @@ func (p *Plan) Write(dir string, o *Outcome) error {
 	return results.WriteFiles(dir, f.Files())
 }
 
-// Folder returns what a folder of a plan's results holds. Summary is what summary.json holds.
+// Folder returns the folder of a plan's results; summary writes summary.json.
 func (p *Plan) Folder(command string, o *Outcome, summary func(io.Writer) error) (*tables.Folder, error) {
 	t, err := p.Table(o)
 	if err != nil {
@@ -152,7 +152,7 @@ func (p *Plan) Folder(command string, o *Outcome, summary func(io.Writer) error)
 	return f, nil
 }
 
-// writeConfig writes the configuration with the texts of keys, as Base.Keys has them.
+// writeConfig writes the configuration with the values of keys, as in Base.Keys.
 func (p *Plan) writeConfig(w io.Writer, texts map[string]string) error {
 	config, err := p.File.Loader.Load(configs.Options{})
 	for _, key := range slices.Sorted(maps.Keys(texts)) {
@@ -166,8 +166,8 @@ func (p *Plan) writeConfig(w io.Writer, texts map[string]string) error {
 	return config.WriteTOML(w)
 }
 
-// fileNames returns the file of each point's summary. It is the point's name and seed, where all
-// file systems keep these names apart. Else it is the beginning of the name and a hash.
+// fileNames returns the file of each point's summary: the point's name and seed if all file systems
+// keep these names apart, otherwise the beginning of the name and a hash.
 func (p *Plan) fileNames() []string {
 	const longest = 100
 	names, taken := make([]string, len(p.Points)), map[string]bool{}
@@ -189,11 +189,11 @@ func (p *Plan) fileNames() []string {
 	return names
 }
 
-// pointFile is the form of Plan.fileNames.
+// pointFile matches the file names of Plan.fileNames.
 var pointFile = regexp.MustCompile(`^[A-Za-z0-9=,.+_-]+(,seed=[0-9]+|-[0-9a-f]{16})\.json$`)
 
-// removeStale removes from dir the regular files whose names are stale. It ignores a
-// missing folder, and a file that somebody else has removed.
+// removeStale removes from dir the regular files whose names are stale. It ignores a missing
+// folder, and files that others have removed.
 func removeStale(dir string, stale func(name string) bool) error {
 	files, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -213,17 +213,16 @@ func removeStale(dir string, stale func(name string) bool) error {
 	return nil
 }
 
-// removeResults removes the table of an earlier plan from a sweep's folder: a reader could
-// take it for the table of this plan, which is not yet complete. The journal holds all
-// results of the removed table.
+// removeResults removes the table of an earlier plan from a sweep's folder, which could be taken
+// for the unfinished table of this plan. The journal holds all results of the removed table.
 func removeResults(dir string) error {
 	return removeStale(dir, func(name string) bool {
 		return slices.Contains([]string{tables.ResultsFile, tables.ParquetFile, tables.BaseFile, tables.SummaryFile, tables.DrawsFile, tables.DrawsParquet}, name)
 	})
 }
 
-// describe returns what all points share. The keys are those of the first point that is a
-// configuration; there are no keys where every point is an error.
+// describe returns what all points share. Keys are those of the first valid point; there are none
+// if every point is an error.
 func (p *Plan) describe() *tables.Base {
 	if p.base != nil {
 		return p.base
@@ -236,7 +235,7 @@ func (p *Plan) describe() *tables.Base {
 	return p.describeWith(nil)
 }
 
-// describeWith returns what all points share where config is that of the first one, nil for none.
+// describeWith returns what all points share; config is that of the first point, nil for none.
 func (p *Plan) describeWith(config *configs.Config) *tables.Base {
 	b := &tables.Base{Version: p.Version, File: p.File.Path, Configs: p.File.Configs, Keys: map[string]string{}}
 	b.Sets = append(b.Sets, p.File.Sets...)
@@ -251,8 +250,8 @@ func (p *Plan) describeWith(config *configs.Config) *tables.Base {
 	return b
 }
 
-// SettingOf returns the setting of a key, as --set takes it, that a cell of its column in
-// the results stands for; false where the column is of no key, or the cell of no value.
+// SettingOf returns the setting for --set that corresponds to a cell of a results column; false if
+// the column is no key, or the cell has no value.
 func SettingOf(column, text string) (string, bool) {
 	keys := system.Keys().Keys
 	for i := range keys {

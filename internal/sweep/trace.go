@@ -22,8 +22,8 @@ type traceCache struct {
 	kept  []keptTrace // the oldest first
 }
 
-// keptTraces is the number of traces that stay in memory. Workers of a laptop use fewer at
-// a time, and this many traces of a million requests fit its memory.
+// keptTraces is the number of traces that stay in memory: more than a laptop's workers use at a
+// time, and few enough that its memory holds them with a million requests each.
 const keptTraces = 8
 
 // keptTrace is a trace in memory.
@@ -32,7 +32,7 @@ type keptTrace struct {
 	trace *traces.Trace
 }
 
-// traceKey is the part of a configuration that decides its trace.
+// traceKey is the part of a configuration that determines its trace.
 type traceKey struct {
 	name     string
 	columns  string
@@ -41,15 +41,15 @@ type traceKey struct {
 	drawn    traces.SyntheticSpec
 	arrivals traces.ArrivalSpec
 	clip     int // tokens at which requests end (serving.beyond_context = "clip"), 0 for none
-	// of is the SHA-256 of the configuration without run.system, where the configuration
-	// decides which requests are left (run.common_to).
+	// of is the SHA-256 of the configuration without run.system, if the configuration determines which
+	// requests remain (run.common_to).
 	of string
 }
 
 // traceInfo identifies one trace.
 type traceInfo struct {
 	load     sync.Mutex // held while it is loaded
-	hash     string     // "" until it has been loaded
+	hash     string     // "" until it is loaded
 	tokens   int64
 	requests int
 	err      error
@@ -116,7 +116,7 @@ func (c *traceCache) fill(t *traceInfo, cfg *configs.Config) (*traces.Trace, err
 	case "":
 		t.hash, t.tokens, t.requests = hash, trace.OutputTokens(), len(trace.Requests)
 	case hash:
-	default: // the points that are done had another one
+	default: // completed points had another trace
 		return nil, fmt.Errorf("%s has changed since the sweep began", cfg.Run.Trace)
 	}
 	c.mu.Lock()
@@ -135,10 +135,10 @@ func hashTrace(t *traces.Trace) string {
 		buffer = binary.LittleEndian.AppendUint64(buffer, uint64(r.Arrival))
 		buffer = binary.LittleEndian.AppendUint64(buffer, uint64(r.Input))
 		buffer = binary.LittleEndian.AppendUint64(buffer, uint64(r.Output))
-		if r.Turn != nil || r.Hashes != nil { // of others the hash stays what it was
+		if r.Turn != nil || r.Hashes != nil { // others keep the hash of earlier versions
 			buffer = fmt.Appendf(buffer, "%v %v;", r.Hashes, r.Turn)
 		}
-		if r.Prefix != nil && r.Prefix.Tokens%traces.BlockTokens > 0 { // else the hashes say all of it
+		if r.Prefix != nil && r.Prefix.Tokens%traces.BlockTokens > 0 { // otherwise the hashes cover all of it
 			buffer = fmt.Appendf(buffer, "%v;", *r.Prefix)
 		}
 	}

@@ -8,17 +8,17 @@ import (
 	"github.com/l3sim/l3sim/internal/sweep/design"
 )
 
-// variantKey is the key that names one of the variants that a preset has for a system.
+// variantKey is the key that names a variant of a preset for a system.
 const variantKey = "run.variant"
 
-// trial is what a point is made of, but for its seed: the number of the combination of choices, of which the last axis changes fastest,
-// and the variant that the plan tries, "" where the preset has none or the user has chosen.
+// trial is the source of a point, except for its seed: the number of the combination of choices, whose last axis varies fastest, and
+// the variant that the plan tries; "" if the preset has none or the user has chosen.
 type trial struct {
 	combination int
 	variant     string
 }
 
-// trials returns each combination with each of its variants. Where there are any, the table has a column with their names.
+// trials returns each combination with each of its variants. If there are any, the table gets a column with their names.
 func (p *Plan) trials(combinations []int) ([]trial, error) {
 	all, known := make([]trial, 0, len(combinations)), map[string][]string{}
 	for _, c := range combinations {
@@ -29,7 +29,7 @@ func (p *Plan) trials(combinations []int) ([]trial, error) {
 			var err error
 			if names, err = p.File.Loader.Variants(p.options(settings)); input.IsSystemFault(err) {
 				return nil, &unreadableError{err}
-			} // another error is the point's
+			} // other errors belong to the point
 			known[presets] = names
 		}
 		if len(names) == 0 {
@@ -66,8 +66,8 @@ func (p *Plan) nameOf(t trial) string {
 	return name + "," + t.variant
 }
 
-// dropInvalid drops the variants of a combination that are not valid with its other keys, such as stripes with a policy of pages, where
-// another one is valid.
+// dropInvalid drops the variants of a combination that are invalid with its other keys, such as stripes with a policy of pages, if
+// another variant is valid.
 func (p *Plan) dropInvalid() {
 	valid := map[int]bool{}
 	for i := range p.Points {

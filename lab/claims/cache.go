@@ -13,14 +13,14 @@ import (
 // Cache keeps finished points between runs.
 type Cache struct {
 	Dir       string
-	Temporary bool // nothing remains of it
+	Temporary bool // nothing of it remains
 	Journal   *sweep.Journal
 }
 
-const mostCaches = 16 // how many reproductions may run at a time
+const mostCaches = 16 // largest number of parallel reproductions
 
-// OpenCache opens the cache in the user's cache folder, another one while a reproduction has that. A user who
-// has no cache folder runs without a cache, and a note says so.
+// OpenCache opens the cache in the user's cache folder, or another one while a reproduction uses the first.
+// Without a cache folder there is no cache, and a note says so.
 func OpenCache(note func(format string, args ...any)) (*Cache, error) {
 	c := &Cache{}
 	user, err := os.UserCacheDir()
@@ -53,7 +53,7 @@ func OpenCache(note func(format string, args ...any)) (*Cache, error) {
 	return nil, errors.Join(fmt.Errorf("cache (XDG_CACHE_HOME gives a run its own): %w", err), c.clear())
 }
 
-// Close leaves the cache as the next run shall find it.
+// Close leaves the cache ready for the next run.
 func (c *Cache) Close() error { return errors.Join(c.Journal.Close(), c.clear()) }
 
 func (c *Cache) clear() error {

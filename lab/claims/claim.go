@@ -10,36 +10,37 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-type kind string // how a claim compares with what we find
+type kind string // how a claim's number compares with ours
 
 // The kinds of claims.
 const (
 	exactly kind = "value"    // reproduced within tolerance of the paper's number
 	atLeast kind = "at least" // a bound: reproduced above the paper's number
 	atMost  kind = "at most"  // a bound or, against 1, an ordering: reproduced below it
-	// rangeEnd is one end of a range, which is reproduced where both ends, the claims
-	// with the same Range, are within tolerance.
+	// rangeEnd is one end of a range. It is reproduced if both ends, the claims with the same Range,
+	// are within tolerance.
 	rangeEnd kind = "range"
-	// statement is not about a number that can be found here: the claim says its verdict.
+	// statement has no number that we can compute: the claim states its verdict.
 	statement kind = "statement"
 )
 
-// tolerance is how far, relative to the paper's number, a value that is reproduced may be off.
+// tolerance is the largest relative deviation from the paper's number of a reproduced value.
 const tolerance = 0.15
 
-// far is the factor between the paper's number and ours beyond which no more than the side of 1 agrees.
+// far is the factor between the paper's number and ours beyond which only the side of 1 agrees.
 const far = 1.5
 
 // The verdicts on a claim.
 const (
 	reproduced    = "reproduced"
-	direction     = "direction" // not that, but a ratio on the same side of 1, within a factor of far
-	sameSide      = "same side" // a ratio on the same side of 1, but off by more than a factor of far
+	direction     = "direction" // not reproduced, but a ratio on the same side of 1, within a factor of far
+	sameSide      = "same side" // a ratio on the same side of 1, off by more than a factor of far
 	notReproduced = "not reproduced"
-	notJudged     = "not judged" // on a comparison that the paper did not make, or of what is not modelled
-	// contradicted is a number beyond what arithmetic allows, which stands in the reason.
+	notJudged     = "not judged" // a comparison that the paper did not make, or outside the model
+	// contradicted is a number that arithmetic rules out; the reason says how.
 	contradicted = "contradicts arithmetic"
-	// shapeOnly is a claim that other hardware or a small model can show the sign of, not the number.
+	// shapeOnly is a claim for which other hardware or a small model can show the sign, not the
+	// number.
 	shapeOnly = "shape only"
 )
 
@@ -47,30 +48,30 @@ const (
 type claim struct {
 	ID    string
 	Says  string  // the statement with its place in the paper
-	Paper float64 // the paper's number; 0 of a statement without one
+	Paper float64 // the paper's number; 0 for a statement without one
 	Kind  kind
 	Ratio bool   // of two systems or designs: the side of 1 says which is better
-	Range string // of rangeEnd
-	Shape bool   // on other hardware than ours: no more than the side of 1 is judged
-	Find  string // the name of find
-	Why   string // a claim does not come out
+	Range string // name of the range that the claim is an end of
+	Shape bool   // the paper's hardware differs from ours: only the side of 1 is judged
+	Find  string // name of the finder
+	Why   string // why the claim is not reproduced
 	// Verdict and Reason are those of a statement.
 	Verdict, Reason string
-	// Set and Base are keys that all readings begin with.
+	// Set and Base are keys that begin those of all readings.
 	Set, Over []string
-	// Readings are the ways to read the claim: the first is the one that the text supports
-	// best, and judges.
+	// Readings are the ways to read the claim. The first is the one that the text supports best; it
+	// decides the verdict.
 	Readings []reading
 
-	// Contexts and Papers make one claim of each context: {context} in ID and Says stands for it,
-	// {paper} in Says for its number.
+	// Contexts and Papers make one claim per context: {context} in ID and Says, and {paper} in Says,
+	// are replaced.
 	Contexts []int
 	Papers   []float64
 
-	Points []figurePoint // where the paper's number stands in figures
+	Points []figurePoint // places of the paper's number in figures
 
 	find   finder
-	family *claim // of a claim of one of several contexts: what the file has for all of them
+	family *claim // for one of several contexts: the file's claim for all of them
 }
 
 // figurePoint is the place of a claim's number in a figure, at each of several x.
@@ -80,20 +81,20 @@ type figurePoint struct {
 	Xs []string
 }
 
-// finder returns our number for a seed under a reading. The text says where it comes
-// from, in one line of numbers of the runs themselves.
+// finder returns our number for a seed under a reading. The text gives its origin in one line of
+// numbers of the runs.
 type finder func(e *evidence, seed uint64, r *reading) (finding, error)
 
-// reading is one way to read a claim: its name, "" where the text leaves nothing open,
-// and what the claim's finder needs to know.
+// reading is one way to read a claim: its name, "" if the text is unambiguous, and parameters of
+// the claim's finder.
 type reading struct {
 	Name              string
-	Base, Metric      string   // a system, and what is compared with it
+	Base, Metric      string   // a system, and the compared metric
 	Placement         string   // comm.balance
-	Without           []string // models on traces that are left out, as "opt-66b on openr1"
+	Without           []string // models on traces that are left out, such as "opt-66b on openr1"
 	From, To          string   // steps of Fig 10a
 	Unit              string   // pim.processing_unit
-	Peak              bool     // of the unit, else what attention achieves
+	Peak              bool     // of the unit; else the rate that attention achieves
 	Floor             int      // scheduler.min_prefill_tokens
 	Ranksets, Batch   int
 	Memory            units.Bytes
@@ -101,14 +102,14 @@ type reading struct {
 	sparseReading
 }
 
-// finding is what one seed gives for a claim. Arithmetic allows the paper's system no less
-// than least and no more than most, 0 where nothing is known.
+// finding is the result of one seed for a claim. Arithmetic bounds the paper's system to least and
+// most, 0 if unknown.
 type finding struct {
 	value       float64
 	reason      string
 	least, most float64
-	drawn       bool // the seed draws the requests of the run, so that another seed gives another value
-	timed       bool // times of the GPUs' kernels are behind it, and no seed
+	drawn       bool // the seed draws the run's requests, so that another seed gives another value
+	timed       bool // it depends on times of GPU kernels and on no seed
 }
 
 // judgement is the verdict on one claim.
@@ -117,29 +118,29 @@ type judgement struct {
 	Paper float64 `json:"paper,omitempty"`
 	Outcome
 	Reason string    `json:"reason"`        // of the first seed
-	Why    string    `json:"why,omitempty"` // it does not come out
+	Why    string    `json:"why,omitempty"` // why it is not reproduced
 	Others []Outcome `json:"other_readings,omitempty"`
 
 	claim *claim
 }
 
-// Outcome is what a claim comes to under one reading.
+// Outcome is a claim's result under one reading.
 type Outcome struct {
-	Reading string `json:"reading,omitempty"` // "" where the text leaves nothing open
-	*Number        // nil of a statement
+	Reading string `json:"reading,omitempty"` // "" if the text is unambiguous
+	*Number        // nil for a statement
 	Verdict string `json:"verdict"`
 	// Edge says that the verdict changes within the spread of the seeds, or of the model's own error.
 	Edge bool `json:"on_the_edge,omitempty"`
 
-	spread [2]float64 // of Ours: Low and High of the seeds, of one seed what seedSpread gives, of times of kernels modelSpread
+	spread [2]float64 // of Ours: Low and High over the seeds; for one seed by seedSpread, for times of kernels by modelSpread
 }
 
-// seedSpread is how far, relative to it, a number moves from seed to seed with 1,000 requests: what four seeds of the
-// default run show of the best cases. It falls with the root of the requests.
+// seedSpread is the relative spread of a number between seeds with 1,000 requests, from four seeds of the best cases
+// in the default run. It falls with the square root of the number of requests.
 const seedSpread = 0.02
 
-// modelSpread is how far, relative to it, a number of times of kernels is off at least, which no seed changes:
-// iterations that the fits have not seen are off by 1 to 4% in the mean (docs/accuracy.md).
+// modelSpread is the least relative error of a number that depends on times of kernels, which no seed changes:
+// on held-out iterations the mean error is 1 to 4% (docs/accuracy.md).
 const modelSpread = 0.02
 
 // judged writes the verdict.
@@ -150,18 +151,18 @@ func (o *Outcome) judged() string {
 	return o.Verdict
 }
 
-// Number is what we find. Low and High are the range of Ours over the seeds; all are plain
-// numbers, shares from 0 to 1.
+// Number is our number. Low and High are the range of Ours over the seeds. All are plain numbers;
+// shares are 0 to 1.
 type Number struct {
 	Ours  float64 `json:"ours"` // mean over the seeds
 	Low   float64 `json:"low"`
 	High  float64 `json:"high"`
-	Least float64 `json:"least,omitempty"` // that arithmetic allows
+	Least float64 `json:"least,omitempty"` // allowed by arithmetic
 	Most  float64 `json:"most,omitempty"`
 }
 
-// judge finds and judges claims over the seeds of the evidence, under all readings
-// where the evidence is for them.
+// judge finds and judges claims over the seeds of the evidence, under all readings if the evidence
+// covers them.
 func judge(claims []*claim, e *evidence) ([]judgement, error) {
 	judgements := make([]judgement, len(claims))
 	for i, c := range claims {
@@ -197,7 +198,7 @@ func judge(claims []*claim, e *evidence) ([]judgement, error) {
 		for n := range j.Others {
 			j.Others[n].decide(judgements, i, func(k *judgement) *Outcome { return &k.Others[n] })
 		}
-		// A claim contradicts arithmetic where no reading allows it, not where the one that judges does not.
+		// A claim contradicts arithmetic only if every reading does, not just the one that decides.
 		if c := j.claim; j.Verdict == contradicted && slices.ContainsFunc(j.Others, func(o Outcome) bool { return !c.beyond(o.Number) }) {
 			j.Verdict = compared(judgements, i, j.Ours, func(k *judgement) *Outcome { return &k.Outcome })
 		}
@@ -213,7 +214,7 @@ func (o *Outcome) decide(all []judgement, i int, of func(*judgement) *Outcome) {
 	}
 }
 
-// outcome is a claim's number under a reading over the seeds, with the reason of the first.
+// outcome returns a claim's number under a reading over the seeds, with the reason of the first.
 func (e *evidence) outcome(c *claim, r *reading) (o Outcome, reason string, err error) {
 	o = Outcome{Reading: r.Name, Number: &Number{Low: math.Inf(1), High: math.Inf(-1)}}
 	drawn, timed := false, false
@@ -253,8 +254,8 @@ func verdict(all []judgement, i int, of func(*judgement) *Outcome) string {
 	return compared(all, i, of(&all[i]).Ours, of)
 }
 
-// compared judges a number of a claim, whatever arithmetic allows. A range holds where both of its ends
-// do; its claims have the same readings in the same order.
+// compared judges a number of a claim apart from what arithmetic allows. A range holds if both of its
+// ends do; its claims have the same readings in the same order.
 func compared(all []judgement, i int, ours float64, of func(*judgement) *Outcome) string {
 	c := all[i].claim
 	holds := c.holds(ours)
@@ -286,8 +287,7 @@ func (c *claim) holds(ours float64) bool {
 	return math.Abs(ours-c.Paper) <= tolerance*c.Paper
 }
 
-// beyond says that the paper's number is beyond what arithmetic allows. A bound may lie beyond it
-// on its own side.
+// beyond says that arithmetic rules out the paper's number. A bound may exceed it on its own side.
 func (c *claim) beyond(n *Number) bool {
 	return c.Kind != atMost && n.Most > 0 && c.Paper > (1+tolerance)*n.Most || c.Kind != atLeast && n.Least > 0 && c.Paper < (1-tolerance)*n.Least
 }

@@ -16,11 +16,11 @@ import (
 	"github.com/l3sim/l3sim/results/tables"
 )
 
-// evidence is what the claims are found in.
+// evidence is the data from which claims are judged.
 type evidence struct {
 	seeds    []uint64
 	requests int  // of each trace
-	readings bool // it is for all readings of the claims
+	readings bool // it covers all readings of the claims
 	of       map[string]*experiment
 	text     *models
 	sparse   machines
@@ -28,9 +28,9 @@ type evidence struct {
 
 // evaluation is the content of a file of claims.
 type evaluation struct {
-	// Keys are lists of keys by name: "@name" in a list of keys stands for them.
+	// Keys are lists of keys by name: "@name" in a list of keys is replaced by them.
 	Keys map[string][]string
-	// HostMs is what the host adds to a decode step of readings with Host, in milliseconds.
+	// HostMs is the host time, in milliseconds, added to a decode step in readings with Host.
 	HostMs     float64 `toml:"host_ms"`
 	Experiment []experimentSpec
 	Claim      []*claim
@@ -41,10 +41,10 @@ type experimentSpec struct {
 	Target  Target
 	Claims  string   // a condition on the points that claims need
 	Figures []string // drawn from its results
-	Tried   int      // requests on which policies and layouts are tried, see try; 0: all run in full
+	Tried   int      // requests with which policies and layouts are tried first, see try; 0: all run in full
 }
 
-// finders are the functions that claims name.
+// finders are the functions named by claims.
 var finders = map[string]finder{
 	"best case": findBest, "highest": findHighest, "ordering": findOrdering, "scaling": findScaling, "step": findStep,
 	"least latency": latency(math.Min), "largest latency": latency(math.Max),
@@ -62,7 +62,7 @@ var finders = map[string]finder{
 	"lserve needle": onSparse((*subject).needle),
 }
 
-// onModels makes a finder of what needs no run.
+// onModels makes a finder from a function that needs no run.
 func onModels(find func(*models, *reading) (finding, error)) finder {
 	return func(e *evidence, _ uint64, r *reading) (finding, error) { return find(e.text, r) }
 }
@@ -77,7 +77,7 @@ var (
 // sparseFiles have the claims about sparse attention.
 var sparseFiles = []string{"lserve.toml", "lserve_accuracy.toml", "hgca.toml", "csattention.toml", "sparse.toml"}
 
-// readClaims reads files of claims, and looks up the function that finds each one's number.
+// readClaims reads files of claims, and looks up each claim's finder.
 func readClaims(names ...string) (*evaluation, error) {
 	all := &evaluation{}
 	for _, name := range names {
@@ -105,8 +105,7 @@ func readClaims(names ...string) (*evaluation, error) {
 	return all, nil
 }
 
-// complete gives every reading of a file what its claim and the file have for all, and makes the claims of several
-// contexts one each.
+// complete adds to every reading what its claim and the file set for all, and makes one claim of each context.
 func (e *evaluation) complete() {
 	var each []*claim
 	for _, c := range e.Claim {
@@ -130,7 +129,7 @@ func (e *evaluation) complete() {
 	e.Claim = each
 }
 
-// keys joins lists of keys and puts named ones in their place.
+// keys joins lists of keys and replaces named ones.
 func (e *evaluation) keys(lists ...[]string) (all []string) {
 	for _, k := range slices.Concat(lists...) {
 		if name, named := strings.CutPrefix(k, "@"); named {
@@ -142,7 +141,7 @@ func (e *evaluation) keys(lists ...[]string) (all []string) {
 	return all
 }
 
-// at is the claim of one of its contexts.
+// at returns the claim for one of its contexts.
 func (c *claim) at(context int, paper float64) *claim {
 	one := *c
 	one.family = c
@@ -176,7 +175,7 @@ func claimsOf(t Target) ([]*claim, error) {
 	}), nil
 }
 
-// busy describes what a run's resources did, the ranksets' balance where they have one.
+// busy describes the work of a run's resources, with the ranksets' balance if it has ranksets.
 func busy(s *results.Summary) string {
 	text := fmt.Sprintf("GPUs %.0f%%, PIM %.0f%% busy", 100*s.Utilization.GPU, 100*s.Utilization.PIM)
 	if s.RanksetImbalance > 0 {
@@ -187,7 +186,7 @@ func busy(s *results.Summary) string {
 
 func terabytes(s *results.Summary) float64 { return float64(s.KVBytes.Capacity) / 1e12 }
 
-// bottleneck names the resource that a run keeps busiest.
+// bottleneck names the busiest resource of a run.
 func bottleneck(s *results.Summary) string {
 	if s.Utilization.GPU > s.Utilization.PIM {
 		return fmt.Sprintf("GPUs %.0f%% busy", 100*s.Utilization.GPU)
@@ -195,7 +194,7 @@ func bottleneck(s *results.Summary) string {
 	return fmt.Sprintf("ranksets %.0f%% busy", 100*s.Utilization.PIM)
 }
 
-// throughput is what Fig 8 to 10 compare.
+// throughput is the metric of Fig 8 to 10.
 func throughput(s *results.Summary) float64 { return s.OutputTokensPerS }
 
 func metric(name string) (func(*results.Summary) float64, error) {
@@ -220,7 +219,7 @@ const (
 	Fig9        Target = "fig9"
 	Fig10       Target = "fig10"
 	Fig11       Target = "fig11"
-	ClaimsOnly  Target = "claims"      // all claims with no more runs than they need, no figures
+	ClaimsOnly  Target = "claims"      // all claims with the fewest runs, no figures
 	Sensitivity Target = "sensitivity" // the best cases of Fig 8 with one assumption changed at a time
 	Fair        Target = "fair"        // Fig 8 with the best policies and layouts of every system
 	Sparse      Target = "sparse"      // the claims of papers on sparse attention
@@ -232,8 +231,8 @@ func Targets() []string {
 	return list.Map(all, func(t Target) string { return string(t) })
 }
 
-// DefaultRequests is the number of requests of a target's traces: the paper's
-// (section 6.2), and a fifth of it for what goes beyond the paper.
+// DefaultRequests is the number of requests of a target's traces: the paper's (section 6.2), or a
+// fifth of it for targets beyond the paper.
 func (t Target) DefaultRequests() int {
 	if t == Sensitivity || t == Fair {
 		return 200
@@ -241,16 +240,16 @@ func (t Target) DefaultRequests() int {
 	return 1000
 }
 
-// Options say how a target is carried out.
+// Options set how a target runs.
 type Options struct {
 	Target   Target
-	Requests int                // of every trace that an experiment does not size itself
+	Requests int                // of every trace whose size the experiment does not set
 	Seeds    int                // of each point
 	Version  string             // of the code, part of every cached point's address
 	Journal  *sweep.Journal     // the cache; nil: no cache
-	Traces   string             // folder for the traces that experiments bring along
-	Planned  func(points int64) // told before the first point runs, and where policies are tried first before these, too; may be nil
-	Progress func(done int64)   // points so far of those planned, those in the cache included; may be nil
+	Traces   string             // folder for the traces that experiments provide
+	Planned  func(points int64) // called before the first point runs, and once more if policies are tried first; may be nil
+	Progress func(done int64)   // number of finished points, cached ones included; may be nil
 }
 
 // Report is the result of a target.
@@ -260,8 +259,8 @@ type Report struct {
 	Seeds      []uint64
 	Judgements []judgement // of the target's claims, in the order of Claims
 	Figures    []Figure
-	// Tables are the results of experiments, a row a point, and the tables that the page
-	// makes of them.
+	// Tables are the results of experiments, a row for each point, and the tables made of them for the
+	// page.
 	Tables      []*tables.Table
 	Sensitivity []effect // of Sensitivity, the unchanged assumptions first
 
@@ -271,12 +270,12 @@ type Report struct {
 	models      *models
 }
 
-// Run carries out a target.
+// Run runs a target.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	return o.run(ctx, (*sweep.Plan).Run)
 }
 
-// run is Run with another way to carry out plans.
+// run is Run with another function to run plans.
 func (o *Options) run(ctx context.Context, run runner) (*Report, error) {
 	l := &loader{version: o.Version, requests: o.Requests, seeds: o.Seeds, traces: o.Traces}
 	e, experiments, err := o.plan(l)

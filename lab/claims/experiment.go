@@ -29,20 +29,20 @@ import (
 type experiment struct {
 	*experimentSpec
 	plan    *sweep.Plan
-	configs []*configs.Config // of the plan's points, nil where a combination is not valid
+	configs []*configs.Config // by point, nil if a combination is not valid
 	outcome sweep.Outcome
-	// whole says that systems are compared on whole traces, else on the points with
-	// run.common_to = "all". Then a system that rejects requests does not compare.
+	// whole says that systems are compared on whole traces; otherwise on the points with run.common_to
+	// = "all". A system that rejects requests of a whole trace is not compared.
 	whole bool
-	// triedOn is the requests of one seed on which layouts and policies were tried (Options.try); 0: all have run in full.
+	// requests of one seed with which layouts and policies were tried (try); 0: all have run in full
 	triedOn int
 }
 
 // point is one finished point of an experiment.
 type point struct {
 	name    string // as the sweep names it
-	system  string // as experiment.systemOf does
-	work           // what the systems are compared on
+	system  string // as in experiment.systemOf
+	work           // on which systems are compared
 	config  *configs.Config
 	summary *results.Summary
 }
@@ -50,12 +50,12 @@ type point struct {
 // loader plans experiments.
 type loader struct {
 	version  string // of the code
-	requests int    // of each trace that the sweep's axes do not size; 0 for the file's number
+	requests int    // of each trace whose size the sweep's axes do not set; 0 for the file's number
 	seeds    int
 	traces   string // folder for the traces that sweeps name
 }
 
-// load plans a sweep of lab/paper, for the claims alone those of its points that they need.
+// load plans a sweep of lab/paper; forClaims keeps only the points that claims need.
 func (l *loader) load(spec *experimentSpec, forClaims bool) (*experiment, error) {
 	name := spec.Name + ".toml"
 	text, err := files.Files.ReadFile(name)
@@ -95,7 +95,7 @@ func (l *loader) load(spec *experimentSpec, forClaims bool) (*experiment, error)
 	return e, nil
 }
 
-// setKey gives what all points share another value, unless an axis decides it.
+// setKey sets a key for all points, unless an axis sets it.
 func setKey(f *design.File, key, value string) {
 	for _, axis := range f.Axes {
 		for _, c := range axis.Choices {
@@ -113,8 +113,8 @@ func setKey(f *design.File, key, value string) {
 	f.Set = append(f.Set, design.Setting{Key: key, Value: value})
 }
 
-// materialise puts the traces that a sweep names on disk, where runs read them:
-// the working folder need not be the repository's root.
+// materialise writes the traces that a sweep names to disk, so that runs can read them from any
+// working folder.
 func (l *loader) materialise(f *design.File) error {
 	for i := range f.Set {
 		name, own := strings.CutPrefix(strings.Trim(f.Set[i].Value, `"`), files.Folder+"/")
@@ -140,11 +140,10 @@ func (l *loader) materialise(f *design.File) error {
 	return nil
 }
 
-// runner carries out a plan: (*sweep.Plan).Run, or what a test puts in its place.
+// runner runs a plan: (*sweep.Plan).Run, or a test's replacement.
 type runner func(*sweep.Plan, context.Context, sweep.RunOptions) (*sweep.Outcome, error)
 
-// runAll carries out the points of experiments, one experiment after the other. Points that do the same work
-// run once.
+// runAll runs the points of experiments, one experiment after the other. Points with the same work run once.
 func runAll(ctx context.Context, experiments []*experiment, run runner, o sweep.RunOptions) error {
 	parts := make([]sweep.Plan, len(experiments))
 	works := make([][]string, len(experiments)) // by experiment and point
@@ -192,8 +191,8 @@ func runAll(ctx context.Context, experiments []*experiment, run runner, o sweep.
 	return nil
 }
 
-// work identifies what a point does: its configuration and its requests. Run.common_to
-// does not count where it leaves all requests of the trace.
+// work identifies the work of a point: its configuration and its requests. Run.common_to does not
+// count if it keeps all requests of the trace.
 func (e *experiment) work(i int) (string, error) {
 	p, config := &e.plan.Points[i], e.configs[i]
 	if config == nil || p.Requests != config.Run.Requests {
@@ -204,7 +203,7 @@ func (e *experiment) work(i int) (string, error) {
 	return plain.SHA256()
 }
 
-// keepBest leaves each system with the best of its variants.
+// keepBest keeps, for each system, the best of its variants.
 func (e *experiment) keepBest() {
 	e.configs = list.Map(e.plan.Best(&e.outcome), func(i int) *configs.Config { return e.configs[i] })
 	e.plan.KeepBest(&e.outcome)
@@ -246,8 +245,8 @@ func (e *experiment) find(seed uint64, where func(*point) bool) []point {
 	return found
 }
 
-// systemOf names the system of a point: as a list of the sweep file does that sets run.system, and
-// may have one system several times with other hardware, else by run.system.
+// systemOf names the system of a point: by the sweep file's list that sets run.system, which may
+// list a system several times with other hardware, else by run.system.
 func (e *experiment) systemOf(i int) string {
 	names := strings.Split(e.plan.Points[i].Name, ",")
 	for _, axis := range e.plan.File.Axes {
@@ -261,7 +260,7 @@ func (e *experiment) systemOf(i int) string {
 	return e.configs[i].Run.System
 }
 
-// one is find for a condition that one point fulfils.
+// one is find for a condition that exactly one point fulfils.
 func (e *experiment) one(seed uint64, what string, where func(*point) bool) (*point, error) {
 	found := e.find(seed, where)
 	if len(found) != 1 {
@@ -270,8 +269,8 @@ func (e *experiment) one(seed uint64, what string, where func(*point) bool) (*po
 	return &found[0], nil
 }
 
-// table returns the results in a form that is the same on every machine: traces
-// by the name in the sweep file, and no hashes of configurations, which hold paths.
+// table returns the results in a form that is the same on every machine: traces by their names in
+// the sweep file, and no hashes of configurations, which contain paths.
 func (e *experiment) table() (*tables.Table, error) {
 	t, err := e.plan.Table(&e.outcome)
 	if err != nil {

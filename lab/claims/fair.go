@@ -13,12 +13,12 @@ import (
 	"github.com/l3sim/l3sim/results/tables"
 )
 
-// layout names the GPUs of a replica.
+// layout names the number of GPUs per replica.
 func layout(c *configs.Config) string { return fmt.Sprintf("TP%d", c.Model.TensorParallel) }
 
-// addFair compares systems on whole traces, each at its best layout, and shows what
-// the layouts of Table 3 would give. The claims of Fig 8 stand beside, not judged:
-// the paper did not make this comparison.
+// addFair compares systems on whole traces, each at its best layout, and shows the results of Table
+// 3's layouts. The claims of Fig 8 are shown beside, but not judged, since the paper did not make
+// this comparison.
 func (r *Report) addFair(e *evidence) error {
 	all := e.of["fair"]
 	all.whole = true
@@ -50,8 +50,8 @@ func (r *Report) addFair(e *evidence) error {
 	return r.addLayouts(all.systems(), best, table3)
 }
 
-// drawFair draws the models and traces of which gpu-only holds all requests, to which the figure is relative, and of the other systems those
-// that hold all, too.
+// drawFair draws the models and traces for which gpu-only, the baseline of the figure, holds all requests, and of the other systems those
+// that also do.
 func (r *Report) drawFair(best *experiment) error {
 	type use struct {
 		work
@@ -89,8 +89,8 @@ func (e *experiment) table3Layouts(m *models) *experiment {
 	return e.pick(func(i int) bool { return m.inTable3(e.configs[i]) })
 }
 
-// bestLayouts returns the points with the best layout of each model, trace and system: of those with all
-// seeds, over these the one that rejects the fewest requests, of equals the one with the highest throughput.
+// bestLayouts returns the points with the best layout of each model, trace and system: with all seeds, the
+// one that rejects the fewest requests, then the one with the highest throughput.
 func (e *experiment) bestLayouts() *experiment {
 	type use struct {
 		work
@@ -122,7 +122,7 @@ func (e *experiment) bestLayouts() *experiment {
 	})
 }
 
-// preemptionsCell is how often a system preempts a request, with the longest stall.
+// preemptionsCell shows how often a system preempts a request, and the longest stall.
 func preemptionsCell(_ *configs.Config, s *results.Summary) string {
 	if s.Preemptions == 0 {
 		return "0"
@@ -130,11 +130,11 @@ func preemptionsCell(_ *configs.Config, s *results.Summary) string {
 	return fmt.Sprintf("%.3f, %.0f s", float64(s.Preemptions)/float64(s.Trace.Requests), s.Stall.Max/1000)
 }
 
-// The titles of the comparison in short, of the throughput at the best layouts, and of the same on the page, without policies.
+// Titles of the short comparison, of the throughput at the best layouts, and of the latter on the page, without policies.
 const answerTitle, bestTitle, shortTitle = "The realistic answer", "Output tokens/s, each system at its best layout", "Output tokens/s at these layouts"
 
-// answer is the comparison in short: for l3 on each hardware its throughput over that of each baseline, the median over the models
-// and traces, and the range. Each ratio is the mean over the seeds.
+// answer is the short comparison: for l3 on each hardware, its throughput over that of each baseline, as the median over the
+// models and traces, and the range. Each ratio is the mean over the seeds.
 func (e *experiment) answer(seeds []uint64, systems []string) (*section, error) {
 	baselines := baselinesOf(systems)
 	t := &tables.Table{Columns: append([]string{"system"}, list.Map(baselines, func(s string) string { return "over " + s })...)}
@@ -177,7 +177,7 @@ func (e *experiment) answer(seeds []uint64, systems []string) (*section, error) 
 	return &section{answerTitle, text + ".", t}, nil
 }
 
-// onTrial says on what layouts and policies were the best, where that is not what is shown.
+// onTrial says how the best layouts and policies were chosen, if not by the runs shown.
 func (e *experiment) onTrial() string {
 	if e.triedOn == 0 {
 		return ""
@@ -192,7 +192,7 @@ type spread struct {
 	seeds     int
 }
 
-// overSeeds returns the pairs of l3 on some hardware and a baseline, with the means of their ratios over seeds, the largest first.
+// overSeeds returns the pairs of l3 on some hardware and a baseline with the means of their ratios over seeds, largest first.
 func (e *experiment) overSeeds(seeds []uint64, l3System, base string) ([]spread, error) {
 	var all []spread
 	for _, seed := range seeds {
@@ -212,7 +212,7 @@ func (e *experiment) overSeeds(seeds []uint64, l3System, base string) ([]spread,
 			s.ratio += (p.ratio - s.ratio) / float64(s.seeds)
 		}
 	}
-	all = slices.DeleteFunc(all, func(s spread) bool { return s.seeds < len(seeds) }) // requests are rejected with another seed
+	all = slices.DeleteFunc(all, func(s spread) bool { return s.seeds < len(seeds) }) // another seed rejects requests
 	if len(all) == 0 {
 		return nil, &noPair{l3System, base}
 	}
@@ -225,12 +225,13 @@ func baselinesOf(systems []string) []string {
 	return slices.DeleteFunc(slices.Clone(systems), func(s string) bool { return strings.HasPrefix(s, "l3") })
 }
 
-// median returns the median of ratios in order, of two in the middle their mean.
+// median returns the median of sorted ratios: of an even number the mean of the middle two.
 func median(ratios []float64) float64 {
 	return (ratios[(len(ratios)-1)/2] + ratios[len(ratios)/2]) / 2
 }
 
-// addShort adds the page's table of throughput: the layout only where replicas have fewer than all GPUs, no policies.
+// addShort adds the page's table of throughput: without policies, and with the layout only if replicas have fewer
+// than all GPUs.
 func (r *Report) addShort(best *experiment, systems []string) {
 	before := len(r.sections)
 	r.addSystemTable(best, systems, shortTitle, "`TP4` marks replicas of 4 GPUs; else a replica has all of them. In parentheses, requests that can never fit: "+
@@ -241,7 +242,7 @@ func (r *Report) addShort(best *experiment, systems []string) {
 			}
 			return throughputCell(s) + " " + layout(c)
 		})
-	shown := []int{0, 1} // not the requests: every trace has as many
+	shown := []int{0, 1} // without the number of requests, which is the same for every trace
 	for i := range systems {
 		shown = append(shown, 3+i)
 	}

@@ -16,7 +16,7 @@ func (e *experiment) compared(seed uint64, system string) []point {
 	return e.find(seed, func(p *point) bool { return p.system == system && (e.whole || p.config.Run.CommonTo == "all") })
 }
 
-// on returns the point of a model and a trace, nil where there is none.
+// on returns the point of a model and a trace, nil if there is none.
 func on(all []point, w work) *point {
 	if i := slices.IndexFunc(all, func(p point) bool { return p.work == w }); i >= 0 {
 		return &all[i]
@@ -24,7 +24,7 @@ func on(all []point, w work) *point {
 	return nil
 }
 
-// placed returns the points of all systems, those of l3 with one placement alone.
+// placed returns the points of all systems; of l3 only those with one placement.
 func (e *experiment) placed(placement string) *experiment {
 	return e.pick(func(i int) bool {
 		return e.configs[i].Run.System != "l3" || e.configs[i].Comm.Balance == placement
@@ -34,7 +34,7 @@ func (e *experiment) placed(placement string) *experiment {
 // pair is L3 and a baseline on the same requests.
 type pair struct {
 	work
-	layouts  string // of l3 and of the baseline, where they may differ
+	layouts  string // of l3 and of the baseline, if they may differ
 	l3, base *results.Summary
 	ratio    float64
 }
@@ -49,12 +49,12 @@ func (e *experiment) pairs(seed uint64, l3System, base string, measure func(*res
 	for _, l3 := range e.compared(seed, l3System) {
 		other := on(baselines, l3.work)
 		if other == nil {
-			continue // no request that all can hold: reported with the failed points
+			continue // no request fits all systems: reported with the failed points
 		}
 		p := pair{work: l3.work, l3: l3.summary, base: other.summary}
 		if e.whole {
 			if p.l3.RejectedRequests+p.base.RejectedRequests > 0 {
-				continue // shown in the tables, with their number
+				continue // shown in the tables, with the number of rejected requests
 			}
 			p.layouts = fmt.Sprintf(" (%s %s, %s %s)", l3System, layout(l3.config), base, layout(other.config))
 		}
@@ -81,7 +81,7 @@ func (p *pair) comparable() error {
 	return nil
 }
 
-// best is the largest ratio of L3 to a baseline over models and traces but those that are left out.
+// best is the largest ratio of L3 to a baseline over models and traces, except those left out.
 func (e *experiment) best(seed uint64, base string, without []string, measure func(*results.Summary) float64) (finding, error) {
 	all, err := e.pairs(seed, "l3", base, measure)
 	if err != nil {
@@ -107,7 +107,7 @@ func findBest(e *evidence, seed uint64, r *reading) (finding, error) {
 	if err != nil {
 		return finding{}, err
 	}
-	fig8, without := e.of["fig8"], []string(nil) // sensitivity and fair comparison are about all cells
+	fig8, without := e.of["fig8"], []string(nil) // sensitivity and fair comparison use all cells
 	if e.readings {
 		fig8, without = fig8.placed(r.Placement), r.Without
 	}
@@ -126,7 +126,7 @@ func findHighest(e *evidence, seed uint64, r *reading) (finding, error) {
 		if err != nil {
 			return finding{}, err
 		}
-		slices.Reverse(more) // the least first
+		slices.Reverse(more) // smallest first
 		all = append(all, more...)
 	}
 	if len(all) == 0 {
@@ -136,7 +136,7 @@ func findHighest(e *evidence, seed uint64, r *reading) (finding, error) {
 	return finding{value: least.ratio, drawn: true, reason: fmt.Sprintf("least of %d pairs: over %s, %s", len(all), least.base.System, &least)}, nil
 }
 
-// findOrdering compares hbm-pim with gpu-only where the paper sees the GPUs ahead.
+// findOrdering compares hbm-pim with gpu-only where the paper has the GPUs ahead.
 func findOrdering(e *evidence, seed uint64, _ *reading) (finding, error) {
 	fig8, w := e.of["fig8"], work{"opt-66b", "dolphin"}
 	hbms, gpuOnly := fig8.compared(seed, "hbm-pim"), fig8.compared(seed, "gpu-only")

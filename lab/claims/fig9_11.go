@@ -47,8 +47,8 @@ func findScaling(e *evidence, seed uint64, r *reading) (finding, error) {
 		100*weightShare(from), 100*weightShare(to))}, nil
 }
 
-// weightShare returns the share of a run that the GPUs need at least to read all
-// weights, once for each sub-batch of every iteration.
+// weightShare returns the least share of a run that the GPUs need to read all weights, once for
+// each sub-batch of every iteration.
 func weightShare(p *point) float64 {
 	c, s := p.config, p.summary
 	read := float64(c.Model.WeightBytes()) / (float64(c.Model.TensorParallel) * float64(c.GPU.MemoryBandwidth))
@@ -59,21 +59,20 @@ func weightShare(p *point) float64 {
 	return times * read / s.SimulatedS
 }
 
-const firstStep = "naive" // the step of Fig 10a that has no mechanism, as its sweep names it
+const firstStep = "naive" // the step of Fig 10a without any mechanism, as in its sweep
 
-// part is one mechanism of a step: with it, the step's node is that of a point of
-// fig10a or fig10a_parts.
+// part is one mechanism of a step; the node with it is a point of fig10a or fig10a_parts.
 type part struct{ what, point string }
 
-// ablationParts are the mechanisms of the paper's steps, in the order in which they are
-// added: scheduling (sections 5.2, 5.3), then overlap (5.1).
+// ablationParts are the mechanisms of the paper's steps, in the order of their addition: scheduling
+// (sections 5.2, 5.3), then overlap (5.1).
 var ablationParts = []part{
 	{"two sub-batches", "two sub-batches"}, {"chunked prefill", "+ scheduling"},
 	{"concurrent transfers", "concurrent transfers"}, {"rotation", "rotation"}, {"round-robin offsets", "round-robin offsets"},
 	{"asynchronous prefill transfers", "+ overlap"}, {"even ranksets", "+ even ranksets"},
 }
 
-// findStep compares two steps of the ablation, and says what each mechanism in between adds.
+// findStep compares two steps of the ablation, with the effect of each mechanism in between.
 func findStep(e *evidence, seed uint64, r *reading) (finding, error) {
 	before, err := e.step(seed, r.From)
 	if err != nil {
@@ -105,7 +104,7 @@ func findStep(e *evidence, seed uint64, r *reading) (finding, error) {
 	return finding{value: throughput(b) / throughput(a), reason: reason, drawn: true}, nil
 }
 
-// step returns a point of Fig 10a, or of what lies between its steps.
+// step returns a point of Fig 10a, or of a single mechanism between its steps.
 func (e *evidence) step(seed uint64, name string) (*point, error) {
 	of := func(p *point) bool { return p.config.Run.Model == "gpt-175b" && strings.HasSuffix(p.name, name) }
 	if len(e.of["fig10a_parts"].find(seed, of)) > 0 {
@@ -114,11 +113,11 @@ func (e *evidence) step(seed uint64, name string) (*point, error) {
 	return e.of["fig10a"].one(seed, "gpt-175b, "+name, of)
 }
 
-// predictorTable is Fig 10b (section 6.3): the errors of the learned predictors on
-// batches of OpenR1, with the profile and the split of 'l3lab predict'. Requests
-// are the batches, of twice as many requests, since several prompts can share one.
+// predictorTable is Fig 10b (section 6.3): the errors of the learned predictors on batches of
+// OpenR1, with the profile and the split of 'l3lab predict'. requests is the number of batches,
+// from twice as many requests, since several prompts can share a batch.
 func (m *models) predictorTable(ctx context.Context, requests int) (*tables.Table, error) {
-	judged := m.served[1:] // GPT-89B and GPT-175B, as Fig 10a
+	judged := m.served[1:] // GPT-89B and GPT-175B, as in Fig 10a
 	rows := make([][][]tables.Value, len(judged))
 	var group errgroup.Group
 	for i, config := range judged {
@@ -161,7 +160,7 @@ func predictorErrors(ctx context.Context, base *configs.Config, batches int) (e 
 // The batches of Fig 11.
 const smallBatch, largeBatch = 16, 128
 
-// latency makes a finder of the ratio that pick prefers over the batches of Fig 11.
+// latency makes a finder of a ratio over the batches of Fig 11; pick chooses between two ratios.
 func latency(pick func(a, b float64) float64) finder {
 	return func(e *evidence, seed uint64, r *reading) (finding, error) { return e.latency(seed, r, pick) }
 }
@@ -195,7 +194,7 @@ func (e *evidence) latency(seed uint64, l *reading, pick func(a, b float64) floa
 	return finding{value: best, reason: strings.Join(ratios, ", ") + "; " + reason}, nil
 }
 
-// batch returns the batch of a run of Fig 11, as the reading has it.
+// batch returns the batch of a run of Fig 11 under the reading.
 func (l *reading) batch(c *configs.Config) int {
 	if l.Replica {
 		return c.Run.Requests / c.Replicas()
@@ -203,8 +202,8 @@ func (l *reading) batch(c *configs.Config) int {
 	return c.Run.Requests
 }
 
-// gpuTime returns the seconds that the GPUs work on a decode iteration of L3 with all
-// requests in one or two sub-batches: the least that it can take.
+// gpuTime returns the GPUs' seconds in a decode iteration of L3 with all requests in one or two
+// sub-batches: its least time.
 func gpuTime(c *configs.Config, subBatches int) float64 {
 	cost := gpu.NewModelCost(&c.GPU.Spec, &c.Model)
 	tokens := c.Run.Requests / c.Replicas() / subBatches

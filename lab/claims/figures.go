@@ -57,7 +57,7 @@ func (r *Report) draw(t *tables.Table, names ...string) error {
 	r.Tables = append(r.Tables, t)
 	for _, name := range names {
 		path := name + ".figure.toml"
-		text, _ := files.Files.ReadFile(path) // where there is none, the definition's error says so
+		text, _ := files.Files.ReadFile(path) // if there is none, the definition's error says so
 		d, err := figure.ParseDefinition(files.Folder+"/"+path, string(text))
 		if err != nil {
 			return err
@@ -74,7 +74,8 @@ func (r *Report) draw(t *tables.Table, names ...string) error {
 	return nil
 }
 
-// referToPaper adds the paper's own numbers to a figure, each times our number that it is relative to.
+// referToPaper adds the paper's numbers to a figure, each as a multiple of our number to which it is
+// relative.
 func referToPaper(name string, data *figure.Data) error {
 	all, err := readEvaluation()
 	if err != nil {
@@ -111,7 +112,7 @@ func (r *Report) figureFiles() []results.File {
 // file names the figure's picture, without its ending.
 func (f *Figure) file() string { return "reproduction_" + f.Name }
 
-// effect is one assumption of the evaluation changed, and the best cases of Fig 8 that remain.
+// effect is a changed assumption of the evaluation, with the resulting best cases of Fig 8.
 type effect struct {
 	Assumption string `json:"assumption"` // as the sweep names it
 	// The first claims of Fig 8 in their order: means over the seeds.
@@ -127,10 +128,10 @@ func (e *effect) values() []float64 {
 	return []float64{e.OverHBMPIM, e.OverGPUOnly, e.OverRankPIM, e.BatchRatio, e.Ordering}
 }
 
-const unchanged = "paper" // names the sweep's points with every assumption as it is
+const unchanged = "paper" // names the points with every assumption unchanged
 
-// addSensitivity evaluates each assumption of the sweep. A system that an assumption
-// does not concern has no points of its own there and keeps those without change.
+// addSensitivity evaluates each assumption of the sweep. A system that an assumption does not
+// affect has no points of its own there; its unchanged ones are used.
 func (r *Report) addSensitivity(x *experiment) error {
 	claims, err := claimsOf(Fig8)
 	if err != nil {
@@ -181,8 +182,8 @@ func (x *experiment) under(name string) *experiment {
 	return x.pick(func(i int) bool { return is(i, name) || is(i, unchanged) && !changed[at(i)] })
 }
 
-// matched checks that all systems served the same requests of each model, trace
-// and seed: a change that excludes requests concerns every system.
+// matched checks that all systems served the same requests of each model, trace and seed: a change
+// that excludes requests must apply to every system.
 func (x *experiment) matched() error {
 	type work struct {
 		model, trace string
@@ -202,8 +203,7 @@ func (x *experiment) matched() error {
 
 const sensitivityTitle = "Sensitivity"
 
-// effects is the table of the sensitivity. A number under which the claim's verdict differs from that without a change is
-// in bold type.
+// effects is the table of the sensitivity. Numbers in bold change the claim's verdict.
 func (r *Report) effects(claims []*claim) section {
 	t := &tables.Table{Columns: []string{"one change", "over hbm-pim", "over gpu-only", "over rank-pim", "batch over hbm-pim", "OPT-66B, Dolphin: hbm-pim over gpu-only"}}
 	base, still := &r.Sensitivity[0], []string{}

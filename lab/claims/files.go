@@ -21,8 +21,8 @@ func (r *Report) WriteJSON(w io.Writer) error {
 	return results.WriteJSON(w, map[string]any{"claims": claims})
 }
 
-// Write puts tables (CSV), figures, claims.json and the page into dir. The page keeps the parts
-// that other targets have written into it. Files are whole or not there.
+// Write writes tables (CSV), figures, claims.json and the page into dir. The page keeps the parts
+// of other targets. Files are written atomically.
 func (r *Report) Write(dir string) error {
 	page, err := r.page(filepath.Join(dir, pageFile))
 	if err != nil {
@@ -61,7 +61,7 @@ func (r *Report) Write(dir string) error {
 	return results.WriteFiles(dir, f.Files())
 }
 
-// folder returns what the points of all experiments fill; of several, a column says which one a row is of.
+// folder returns the results of all experiments; with several, a column names a row's experiment.
 func (r *Report) folder() (*tables.Folder, error) {
 	var f *tables.Folder
 	var names []string

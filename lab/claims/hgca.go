@@ -15,8 +15,8 @@ import (
 
 func (x *machine) host() *kinds.HostAttention { return kinds.NewHostAttention(x.cfg) }
 
-// loading is the time of attention on a GPU that loads keys and values from the host over that on the
-// CPUs, in one layer: the least over the contexts.
+// loading returns the time of attention on a GPU that loads keys and values from the host, over that
+// on the CPUs, in one layer: the smallest over the contexts.
 func (s *subject) loading() (finding, error) {
 	h := s.own.host()
 	f, all := finding{value: math.Inf(1)}, []string{}
@@ -30,7 +30,8 @@ func (s *subject) loading() (finding, error) {
 	return f, nil
 }
 
-// gain is what a window on the GPU and the rest on the CPUs, side by side, gain over loading the rest.
+// gain returns the speedup of a window on the GPU and the rest on the CPUs, in parallel, over loading
+// the rest.
 func gain(h *kinds.HostAttention, batch, window, rest int) float64 {
 	near, unmoved := h.Loaded(batch, 1, window)
 	all, whole := h.Loaded(batch, 1, window+rest)
@@ -38,7 +39,8 @@ func gain(h *kinds.HostAttention, batch, window, rest int) float64 {
 	return (all - whole + moved).Seconds() / max(near-unmoved, h.OnCPUs(batch, 1, rest)).Seconds()
 }
 
-// growing is the gain at more keys and values with the host, or more requests, over that at fewer.
+// growing returns the gain with more keys and values on the host, or more requests, over that with
+// fewer.
 func (s *subject) growing() (finding, error) {
 	h, batches := s.own.host(), s.Batches
 	small, large := gain(h, batches[0], 1024, s.Contexts[0]), gain(h, batches[1], 1024, s.Contexts[1])
@@ -62,8 +64,8 @@ func (x *machine) generate(batch, in, out int) (float64, error) {
 // The requests of HGCA's Figure 12.
 const hgcaIn, hgcaOut = 1920, 128
 
-// offloaded is the time in which another system generates Figure 12's tokens over that of the paper's:
-// the least over the batches.
+// offloaded returns the time of another system for Figure 12's tokens over that of the paper's: the
+// smallest over the batches.
 func (s *subject) offloaded() (finding, error) {
 	f, all := finding{value: math.Inf(1)}, []string{}
 	for _, batch := range s.Batches {
@@ -82,9 +84,9 @@ func (s *subject) offloaded() (finding, error) {
 	return f, nil
 }
 
-// fetching is the seconds of the other system, whose GPU loads a share of all keys and values in every
-// step. Unless that is in turn it hides behind all else, which no system does better. Without a
-// share the other system is run.
+// fetching returns the seconds of the other system, whose GPU loads a share of all keys and values in
+// every step. Unless it loads in sequence, this is assumed to hide behind all else, the best case.
+// Without a share the other system is simulated.
 func (s *subject) fetching(batch int) (seconds float64, note string, err error) {
 	if s.Share == 0 {
 		seconds, err = s.over.generate(batch, hgcaIn, hgcaOut)
@@ -108,8 +110,8 @@ func (x *machine) step(context int) (float64, error) {
 	return s / (out - 1), err
 }
 
-// hosted is the time of a step of another system over that of CSAttention with its best schedule, keys and
-// values with the host.
+// hosted returns the time of a step of another system over that of CSAttention with its best schedule,
+// with keys and values on the host.
 func (s *subject) hosted() (finding, error) {
 	f, least := finding{}, math.Inf(1)
 	for _, schedule := range schedules {
@@ -130,7 +132,8 @@ func (s *subject) hosted() (finding, error) {
 	return f, err
 }
 
-// rate is the tokens a second of one request around a context, over those of the other system where there is one.
+// rate returns the tokens per second of one request around a context, over those of the other system if there is
+// one.
 func (s *subject) rate() (finding, error) {
 	took, err := s.own.step(s.Contexts[0])
 	if s.over != nil && err == nil {
@@ -140,14 +143,14 @@ func (s *subject) rate() (finding, error) {
 	return finding{value: 1 / took, reason: fmt.Sprintf("%.4g ms a token, %.3g ms a layer", 1e3*took, 1e3*took/float64(s.own.cfg.Model.Layers))}, err
 }
 
-// memoryRate is the host's bandwidth by its modules in GB/s, which no program exceeds.
+// memoryRate returns the host's bandwidth by its modules in GB/s, an upper bound for any program.
 func (s *subject) memoryRate() (finding, error) {
 	gb, channels := float64(s.own.host().Bandwidth())/1e9, s.own.cfg.Node.Channels
 	return finding{value: gb, most: gb, reason: fmt.Sprintf("%d channels of %.4g GB/s", channels, gb/float64(channels))}, nil
 }
 
-// salience is the share of tokens outside the window that are salient, in the first step after a prompt of sample text on
-// the byte model. It is that of the head with the least, or with the most.
+// salience returns the share of salient tokens outside the window, in the first step after a prompt of sample text on the
+// byte model: of the head with the smallest or the largest share.
 func (s *subject) salience() (finding, error) {
 	x := s.own
 	spec, prompt := &x.cfg.Policy, s.Contexts[0]

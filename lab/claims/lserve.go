@@ -13,12 +13,12 @@ import (
 	"github.com/l3sim/l3sim/system/gpus"
 )
 
-// scores returns LServe's scoring of the pages of a context in one layer (section 5.3), where each query
-// head scores for itself, and the bytes that a query head reads.
+// scores returns LServe's scoring of the pages of a context in one layer (section 5.3), in which each
+// query head scores for itself, and the bytes that a query head reads.
 func (x *machine) scores(context int, oneBlock bool) (cost gpu.Cost, heads int, bytes float64) {
 	llm := &x.cfg.Model
 	summaries := context / x.lserve().LogicalPage
-	// A kernel that reads a page's bounds once a query head costs what as many KV heads do.
+	// A kernel that reads a page's bounds once per query head costs as much as that many KV heads.
 	heads = x.retrievalHeads()
 	k := gpu.PageScores{Pages: gpu.UniformBatch(1, summaries), OneBlock: oneBlock}
 	cost = x.cfg.GPU.PageScoreCost(k, gpu.Heads{Query: heads, KV: heads, Dim: llm.HeadDim, ElementBits: llm.ElementBits})
@@ -29,7 +29,7 @@ func (x *machine) lserve() policies.LServeSpec {
 	return policy.Section[policies.LServeSpec](&x.cfg.Policy)
 }
 
-// retrievalHeads are the query heads that choose pages.
+// retrievalHeads returns the number of query heads that choose pages.
 func (x *machine) retrievalHeads() int {
 	return int(float64(x.cfg.Model.Heads) * (1 - x.lserve().StaticSparsity))
 }
@@ -42,15 +42,16 @@ func (s *subject) selector() (finding, error) {
 		heads, bytes/1e6, block/1e9, 1e3*bytes/block, all/1e9, 1e3*bytes*float64(heads)/all)}, nil
 }
 
-// blockScores is the seconds of the scores of all layers a step, with a thread block a query head.
+// blockScores returns the seconds of the scores of all layers in a step, with a thread block per
+// query head.
 func (x *machine) blockScores(context int) float64 {
 	cost, _, _ := x.scores(context, true)
 	return cost.Seconds * float64(x.cfg.Model.Layers) / float64(x.lserve().Reuse)
 }
 
-// blockAttention is the seconds of attention of all layers a step, with a thread block a query head: each reads its
-// head's tokens at the rate at which a block reads. The blocks of streaming heads run beside, in the same kernel
-// (section 3.6), and have fewer tokens. Where the blocks together are bound by the memory, that counts.
+// blockAttention returns the seconds of attention of all layers in a step, with a thread block per query head,
+// which reads its head's tokens at the rate of a single block. The blocks of streaming heads run in the same kernel
+// (section 3.6) and have fewer tokens. If memory bandwidth limits the blocks together, that limit counts.
 func (x *machine) blockAttention(context int) float64 {
 	llm, g := &x.cfg.Model, &x.cfg.GPU.Spec
 	attended := float64(min(context, x.lserve().Budget))
@@ -60,28 +61,28 @@ func (x *machine) blockAttention(context int) float64 {
 	return float64(llm.Layers) * (g.PageSparse.Overhead.Seconds() + max(block, all))
 }
 
-// pages is the milliseconds of LServe's decode attention in one layer (section 5.3).
+// pages returns the milliseconds of LServe's decode attention in one layer (section 5.3).
 func (s *subject) pages() (finding, error) {
 	layers := s.own.cfg.Model.Layers
 	ms := 1e3 * s.ours(s.Contexts[0])[gpus.PartDecodeAttention] / float64(layers)
 	return finding{value: ms, reason: fmt.Sprintf("attention of %d layers takes %.3g ms a step", layers, ms*float64(layers))}, nil
 }
 
-// reuse is what a list for several steps saves of the scores (section 5.3).
+// reuse returns the savings in scoring of a list that serves several steps (section 5.3).
 func (s *subject) reuse() (finding, error) {
 	x, b := s.ours(s.Contexts[0]), s.base(s.Contexts[0])
 	scores := func(x iteration) float64 { return x.sum(gpus.PartScores, gpus.PartChoice) }
 	return finding{value: scores(b) / scores(x), reason: fmt.Sprintf("scores and choices of all layers: %.3g ms a step against %.3g ms", 1e3*scores(x), 1e3*scores(b))}, nil
 }
 
-// Keys in which one is hidden: of independent normal elements, but for a key that is a multiple of
-// the query at a random place.
+// Keys with one hidden among them: independent normal elements, except for one key that is a
+// multiple of the query at a random place.
 const needleTokens, needleDim, needlePlaces = 2048, 128, 60
 
 // needleScales are the multiples.
 var needleScales = []float64{0.6, 0.8, 1, 1.2}
 
-// needle is how often a list of pages has the hidden key with logical pages, over how often it has it
+// needle returns how often a page list contains the hidden key with logical pages, over how often
 // with pages scored whole.
 func (s *subject) needle() (_ finding, err error) {
 	var found [2]int
@@ -94,7 +95,7 @@ func (s *subject) needle() (_ finding, err error) {
 		len(needleScales)*needlePlaces, tokens(needleTokens), needleScales, found[0], found[1])}, nil
 }
 
-// hidden counts the hidden keys that a policy's first list has.
+// hidden counts the hidden keys in a policy's first list.
 func hidden(s *policy.Spec) (found int, err error) {
 	values, err := policy.NewValues(s, policy.Shape{Layers: 1, QueryHeads: 1, KVHeads: 1, Dim: needleDim, ElementBits: 16})
 	if err != nil {
@@ -110,7 +111,7 @@ func hidden(s *policy.Spec) (found int, err error) {
 	}
 	keys := normal(needleTokens * needleDim)
 	for range needlePlaces {
-		place, query := random.IntN(needleTokens-s.Pages().Page), normal(needleDim) // not in the newest page, which every list has
+		place, query := random.IntN(needleTokens-s.Pages().Page), normal(needleDim) // not in the newest page, which is in every list
 		for _, scale := range needleScales {
 			with := slices.Clone(keys)
 			for j, x := range query {
@@ -128,14 +129,14 @@ func hidden(s *policy.Spec) (found int, err error) {
 	return found, nil
 }
 
-// schedules are CSAttention's three (section 4.3): the share of tokens that a step attends to, and the
-// steps that share a search. The paper reports the best at each length.
+// schedules are the three of CSAttention (section 4.3): the share of tokens that a step attends to,
+// and the number of steps that share a search. The paper reports the best at each length.
 var schedules = [][]string{
 	{"policy.csattention.select_share=0.05", "policy.csattention.period=1"}, {"policy.csattention.select_share=0.15", "policy.csattention.period=4"}, {"policy.csattention.select_share=0.20", "policy.csattention.period=8"},
 }
 
-// centroids is the dense step's time over that of CSAttention with its best schedule, which cannot
-// do better than take no time for attention.
+// centroids returns the dense step's time over that of CSAttention with its best schedule; the
+// bound assumes attention without any time.
 func (s *subject) centroids() (finding, error) {
 	batch, context := s.Batch, s.Contexts[0]
 	if s.Fit {
@@ -164,8 +165,8 @@ func (s *subject) centroids() (finding, error) {
 	return f, nil
 }
 
-// schedule is the time of a step with the best of the other schedules over that with a search for eight steps: the
-// least over the contexts, or the largest.
+// schedule returns the time of a step with the best other schedule over that with a search every eight steps: the
+// smallest over the contexts, or the largest.
 func (s *subject) schedule() (finding, error) {
 	f, all := finding{}, []string{}
 	for n, context := range s.Contexts {
@@ -192,7 +193,8 @@ func value(set string) string {
 	return v
 }
 
-// repeated is the time of attention that reads keys and values once a query head, as where KV heads are repeated.
+// repeated returns the time of attention that reads keys and values once per query head, as with repeated KV
+// heads.
 func (x *machine) repeated(requests, context int) float64 {
 	llm := &x.cfg.Model
 	heads := gpu.Heads{Query: llm.Heads, KV: llm.Heads, Dim: llm.HeadDim, ElementBits: llm.ElementBits}
@@ -200,20 +202,22 @@ func (x *machine) repeated(requests, context int) float64 {
 	return float64(llm.Layers) * x.cfg.GPU.DecodeAttentionCost(batch, heads).Seconds
 }
 
-// fit returns how many requests of a context a machine's memory holds, the policy's indexes among it.
+// fit returns the number of requests of a context that a machine's memory holds, with the policy's
+// indexes.
 func (x *machine) fit(context int) (int, error) {
 	one, _, err := x.held(context, 1, 1)
 	weights := float64(x.cfg.Model.WeightBytes()) / x.room()
 	return int(math.Floor((1 - weights) / (one - weights))), err
 }
 
-// composition is the time of search and updates of the lists over that of attention.
+// composition returns the time of search and list updates over that of attention.
 func (s *subject) composition() (finding, error) {
 	x := s.ours(s.Contexts[0])
 	return finding{value: (x.attention() - x[gpus.PartDecodeAttention]) / x[gpus.PartDecodeAttention], reason: fmt.Sprintf("%v at %s tokens", x, tokens(s.Contexts[0]))}, nil
 }
 
-// entries is how many entries of lists a search adds up at the second context over that at the first.
+// entries returns the number of list entries that a search adds up at the second context over that at
+// the first.
 func (s *subject) entries() (finding, error) {
 	c := s.own.cfg
 	p, group := policy.Section[policies.CSAttentionSpec](&c.Policy), c.Model.Heads/c.Model.KVHeads

@@ -22,15 +22,15 @@ import (
 // assumptions that it leaves open.
 const preset = "paper"
 
-// models are the configurations that the claims of the text compute on, with no run.
+// models are the configurations for claims of the text, which need no run.
 type models struct {
 	llama    *configs.Config   // Llama-2-7B on one GPU (sections 1 and 2)
-	measured *gpu.Spec         // of the A100 fitted to measurements, as dgx-a100-l3 has it, beside the preset's
+	measured *gpu.Spec         // of the A100 fitted to measurements, as in dgx-a100-l3; the preset's is separate
 	served   []*configs.Config // the models of Table 3
 	largest  *configs.Config   // the model of Table 3 with the most parameters
 
 	mu   sync.Mutex
-	cuts map[int]finding // of prompts by scheduler.min_prefill_tokens: small runs
+	cuts map[int]finding // of prompts, by scheduler.min_prefill_tokens: results of small runs
 }
 
 // loadModels loads the preset with each model, once.
@@ -66,26 +66,26 @@ var (
 
 const fig2Context = 16384 // the context length at which the paper gives attention's share
 
-// gpuMemory is the memory of the A100 as the paper counts it (section 2.3).
+// gpuMemory is the A100's memory as the paper counts it (section 2.3).
 const gpuMemory units.Bytes = 80_000_000_000
 
-// fig2Batch is the batch of Fig 2b, which the paper does not state: as many
-// requests of 16,384 tokens as fit beside the weights, at every length.
+// fig2Batch is the batch of Fig 2b, which the paper does not state: the number of requests of
+// 16,384 tokens that fit beside the weights, used at every length.
 func (m *models) fig2Batch() int { return int(m.requestsIn(gpuMemory, fig2Context)) }
 
-// requestsIn returns how many requests of a length fit into a memory beside the
-// weights of Llama-2-7B.
+// requestsIn returns how many requests of a length fit into a memory beside the weights of
+// Llama-2-7B.
 func (m *models) requestsIn(memory units.Bytes, tokens int) float64 {
 	llm := &m.llama.Model
 	return float64(memory-llm.WeightBytes()) / (float64(tokens) * float64(llm.KVBytesPerToken()))
 }
 
-// gpus are the models of an A100 that Fig 2 shows beside each other.
+// gpus are the models of an A100 that Fig 2 compares.
 func (m *models) gpus() []*gpu.Spec { return []*gpu.Spec{&m.llama.GPU.Spec, m.measured} }
 
-// utilizationTable is Fig 2a: the arithmetic that the feed-forward network of
-// Llama-2-7B gets out of an A100, over the tokens of a batch. The paper's profiler
-// counts busy SMs. The share of the peak is lower: waves and memory take from it.
+// utilizationTable is Fig 2a: the utilization of an A100 by the feed-forward network of Llama-2-7B,
+// over the tokens of a batch. The paper's profiler counts busy SMs. The share of peak FLOP/s shown
+// here is lower, because of partial waves and memory.
 func (m *models) utilizationTable() *tables.Table {
 	t := &tables.Table{Name: "fig2a", Columns: []string{"gpu", "batch_size_tokens", "time_us", "utilization_feed_forward"}}
 	llm := &m.llama.Model
@@ -100,8 +100,8 @@ func (m *models) utilizationTable() *tables.Table {
 	return t
 }
 
-// latencyTable is Fig 2b: the parts of a decode iteration over the context,
-// relative to the whole at the shortest one.
+// latencyTable is Fig 2b: the parts of a decode iteration by context, relative to the total at the
+// shortest one.
 func (m *models) latencyTable() *tables.Table {
 	t := &tables.Table{Name: "fig2b", Columns: []string{"gpu", "context_tokens", "part", "time_ms", "relative_latency"}}
 	batch := m.fig2Batch()
@@ -123,8 +123,8 @@ func (m *models) latencyTable() *tables.Table {
 	return t
 }
 
-// iteration returns the seconds of a decode iteration of Llama-2-7B: attention of
-// all layers, and everything else.
+// iteration returns the seconds of a decode iteration of Llama-2-7B: attention of all layers, and
+// all else.
 func (m *models) iteration(g *gpu.Spec, batch, context int) (attention, other float64) {
 	cost := gpu.NewModelCost(g, &m.llama.Model)
 	decode := gpu.UniformBatch(batch, context)
@@ -132,8 +132,7 @@ func (m *models) iteration(g *gpu.Spec, batch, context int) (attention, other fl
 	return attention, cost.Iteration(gpu.Shape{Decode: decode}).Seconds - attention
 }
 
-// attentionShare is text.mha_share_16k, with the batch of Fig 2b where the reading says
-// nothing of it.
+// attentionShare is text.mha_share_16k, with the batch of Fig 2b if the reading sets none.
 func (m *models) attentionShare(r *reading) (finding, error) {
 	batch := cmp.Or(r.Batch, m.fig2Batch())
 	return finding{value: m.shareOf(&m.llama.GPU.Spec, batch), reason: fmt.Sprintf("%d requests on %s; %.2f on %s",
@@ -146,15 +145,15 @@ func (m *models) shareOf(g *gpu.Spec, batch int) float64 {
 	return attention / (attention + other)
 }
 
-// number writes a result with six digits.
+// number rounds a result to six digits.
 func number(v float64) tables.Value { return tables.Of(tables.Round(v, 6)) }
 
-// transferShare is the time that a prompt's keys and values need on the replica's
-// links over that of the feed-forward network, a layer of each: the largest over
-// models and prompts of 512 tokens and more, which fill the GPUs.
+// transferShare returns the time of a prompt's keys and values on the replica's links over that of
+// the feed-forward network, both for a layer: the largest over models and prompts of at least 512
+// tokens, which fill the GPUs.
 func (m *models) transferShare(*reading) (finding, error) {
 	var worst finding
-	short := 0.0 // of prompts that may not fill them
+	short := 0.0 // for prompts that may not fill them
 	for _, cfg := range m.served {
 		cost := gpu.NewModelCost(&cfg.GPU.Spec, &cfg.Model)
 		links := units.Bandwidth(cfg.Model.TensorParallel) * cfg.PCIe.Bandwidth() / units.Bandwidth(cfg.PCIe.GPUsPerUplink)
@@ -175,7 +174,7 @@ func (m *models) transferShare(*reading) (finding, error) {
 
 // computeKept interrupts heads of a rank by a prompt's KV, command by command.
 func (m *models) computeKept(*reading) (finding, error) {
-	const context, tokens = 8192, 2048 // of the heads computed, of the prompt
+	const context, tokens = 8192, 2048 // of the computed heads, of the prompt
 	cfg := m.largest
 	t, err := pimmachine.MeasureTransfer(&cfg.PIM, &cfg.DRAM.Spec, cfg.HeadShape(), cfg.Node.Ranksets, context, tokens, 1)
 	if err != nil {
@@ -186,15 +185,15 @@ func (m *models) computeKept(*reading) (finding, error) {
 		cfg.Node.Ranksets, tokens, context, t.LostClocks, t.WriteClocks)}, nil
 }
 
-// unitRatio is the rate at which the ranks of a channel read keys and values over what the channel could deliver to
+// unitRatio returns the rate at which the ranks of a channel read keys and values over the channel's bandwidth to
 // the host: the peak, or what decode attention achieves.
 func (m *models) unitRatio(r *reading) (finding, error) {
 	const context = 8192
 	cfg := m.largest
 	spec, d, shape := cfg.PIM, &cfg.DRAM.Spec, cfg.HeadShape()
 	spec.ProcessingUnit = r.Unit
-	host := float64(d.Bandwidth()) * d.TCK.Seconds() // bytes a clock
-	// The peak of a bank PU is a column of every bank each tCCD_L.
+	host := float64(d.Bandwidth()) * d.TCK.Seconds() // bytes per clock
+	// The peak of a bank PU is one column of every bank each tCCD_L.
 	peak := float64(cfg.Node.Ranksets)
 	if r.Unit == pim.BankUnits {
 		peak *= float64(d.Banks()) * float64(d.BurstBytes()) / float64(d.TCCDL) / host
@@ -213,7 +212,8 @@ func (m *models) unitRatio(r *reading) (finding, error) {
 		context, 100*ratio/peak, peak, bytes/float64(table.InSequence(context))/host)}, nil
 }
 
-// rankShare is the peak bandwidth of units at all ranks over that of all GPUs, which the paper's Table 2 decides.
+// rankShare returns the peak bandwidth of units at all ranks over that of all GPUs, which follows from the
+// paper's Table 2.
 func (m *models) rankShare(*reading) (finding, error) {
 	c := m.largest
 	ranks := c.Node.Channels * c.Node.Ranksets
@@ -222,7 +222,7 @@ func (m *models) rankShare(*reading) (finding, error) {
 	return finding{value: share, least: share, most: share, reason: fmt.Sprintf("%d ranks of %.3g GB/s, %d GPUs of %.4g GB/s", ranks, float64(c.DRAM.Bandwidth())/1e9, c.Node.GPUs, float64(c.GPU.MemoryBandwidth)/1e9)}, nil
 }
 
-// promptCuts is how often a prompt of the trace with the longest prompts is cut on average.
+// promptCuts returns the mean number of cuts of a prompt in the trace with the longest prompts.
 func (m *models) promptCuts(r *reading) (finding, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -261,11 +261,11 @@ func (m *models) promptCuts(r *reading) (finding, error) {
 	return m.cuts[r.Floor], nil
 }
 
-// cutRequests are enough for a mean of cuts: prompts are cut alike at the beginning and later.
+// cutRequests are enough for a mean of cuts, since cuts do not change over a run.
 const cutRequests = 100
 
-// transposition is the bus time of the CPU's read and write of the data again over
-// that of storing it.
+// transposition returns the bus time of the CPU's additional read and write over that of storing
+// the data.
 func (m *models) transposition(*reading) (finding, error) {
 	d := &m.largest.DRAM.Spec
 	bursts := int64(2048) * int64(m.largest.Model.KVBytesPerTokenLayer()) / int64(d.BurstBytes()*m.largest.ReplicaChannels())

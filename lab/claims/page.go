@@ -25,7 +25,7 @@ type section struct {
 	table       *tables.Table
 }
 
-// onPage says that a section is part of the page; the others are files alone.
+// onPage says that a section is on the page; the others are only files.
 func (s *section) onPage() bool {
 	return slices.Contains([]string{answerTitle, shortTitle, sensitivityTitle}, s.title)
 }
@@ -91,7 +91,7 @@ var parts = []string{evaluationPart, string(Sensitivity), string(Fair), string(S
 // evaluationPart is the part of lab/docs/reproduction.md that the paper's own evaluation fills.
 const evaluationPart = "evaluation"
 
-// page returns the page with this report's part, the others as they are at path.
+// page returns the page with this report's part; the others are taken from the page at path.
 func (r *Report) page(path string) ([]byte, error) {
 	old, err := os.ReadFile(path)
 	if err != nil && !os.IsNotExist(err) {
@@ -188,8 +188,8 @@ func (r *Report) seedText() string {
 //go:embed page.md.tmpl
 var pageText string
 
-// pageTemplates are the texts of the page by name: the caption of each figure under the
-// figure's, and the parts of the page.
+// pageTemplates are the texts of the page by name: captions by the figure's name, and the parts of
+// the page.
 var pageTemplates = sync.OnceValues(func() (*template.Template, error) {
 	return template.New("").Option("missingkey=error").Funcs(template.FuncMap{
 		"tera":    func(r units.FLOPRate) string { return fmt.Sprintf("%.0f", float64(r)/1e12) },
@@ -197,8 +197,7 @@ var pageTemplates = sync.OnceValues(func() (*template.Template, error) {
 	}).Parse(pageText)
 })
 
-// namedSystem is a system of the fair comparison: the name that its sweep gives it, and
-// a configuration.
+// namedSystem is a system of the fair comparison: its name in the sweep, and a configuration.
 type namedSystem struct {
 	Name string
 	*configs.Config
@@ -207,8 +206,7 @@ type namedSystem struct {
 // HBMPIM returns the section of PIM in the GPUs' memory.
 func (s namedSystem) HBMPIM() kinds.HBMPIM { return configs.Section[kinds.HBMPIM](s.Config) }
 
-// text returns a text of the page, made of the models' numbers and of the systems that
-// are compared.
+// text returns a text of the page, filled with numbers of the models and of the compared systems.
 func (m *models) text(name string, systems ...namedSystem) (string, error) {
 	all, err := pageTemplates()
 	if err != nil {
@@ -230,14 +228,14 @@ func (m *models) text(name string, systems ...namedSystem) (string, error) {
 	return b.String(), err
 }
 
-// Where a request begins, as comm.balance has it.
+// Placements of a request, as in comm.balance.
 const (
 	inTurn = "round-robin"
 	evenly = "split"
 )
 
-// placementNote counts the claims that come out with one placement of requests for all of them, and names those on
-// which the placements differ. Claims without a placement have their own verdict with any.
+// placementNote counts the reproduced claims with the same placement for all, and names those on which the
+// placements differ. Claims without a placement have one verdict for all.
 func (r *Report) placementNote() string {
 	if !slices.ContainsFunc(r.Judgements, func(j judgement) bool { return j.claim.Readings[0].Placement != "" && j.Others != nil }) {
 		return ""
@@ -270,7 +268,7 @@ func (r *Report) placementNote() string {
 	return text
 }
 
-// under is a claim's outcome with a placement: of the readings with it the first, the one that judges where it has none.
+// under returns a claim's outcome with a placement: of the first reading with it, or of the deciding one if it has none.
 func (j *judgement) under(placement string) *Outcome {
 	readings := j.claim.Readings
 	if readings[0].Placement == "" || readings[0].Placement == placement {

@@ -23,7 +23,7 @@ func (r *Report) claimTable() *tables.Table {
 	return t
 }
 
-// paperText writes the paper's number, of a bound with its side.
+// paperText returns the paper's number, with the side of a bound.
 func (c *claim) paperText() string {
 	text := fmt.Sprintf("%.3g", c.Paper)
 	if c.Paper == 0 {
@@ -65,7 +65,7 @@ func (r *Report) pageLines() (all []pageLine) {
 			contexts := tokens(f.Contexts[0]) + " to " + tokens(f.Contexts[end-i-1])
 			l.says = strings.NewReplacer("{paper}", l.paper, "{context}", contexts).Replace(f.Says)
 		}
-		if j.Number != nil { // else a statement, whose reason is all that there is
+		if j.Number != nil { // otherwise a statement, which has only its reason
 			all = append(all, l)
 		}
 		i = end
@@ -73,7 +73,7 @@ func (r *Report) pageLines() (all []pageLine) {
 	return all
 }
 
-// onEdge marks a text of a claim whose verdict is on the edge.
+// onEdge marks the text of a claim whose verdict is on the edge.
 func (l *pageLine) onEdge(text string) string {
 	if l.edge {
 		return text + ", on the edge"
@@ -81,8 +81,8 @@ func (l *pageLine) onEdge(text string) string {
 	return text
 }
 
-// writeClaims writes the claims of the page, and why some are missed: of sparse attention grouped by verdict, else in
-// one table with the reasons below.
+// writeClaims writes the claims of the page, and why some are missed: for sparse attention grouped by verdict,
+// otherwise in one table followed by reasons.
 func (r *Report) writeClaims(w io.Writer) error {
 	lines := r.pageLines()
 	if r.Target == Sparse {
@@ -111,7 +111,7 @@ func (r *Report) writeClaims(w io.Writer) error {
 	return nil
 }
 
-// writeGroups writes claims by verdict: those that come out in tables, the others in a list with the reason.
+// writeGroups writes claims by verdict: reproduced ones in tables, the others in a list with reasons.
 func writeGroups(w io.Writer, lines []pageLine) error {
 	for _, verdict := range []string{reproduced, shapeOnly} {
 		t := &tables.Table{Columns: []string{"claim", "the paper says", "ours"}}
@@ -149,7 +149,7 @@ func (r *Report) statements() (ids []string) {
 	return ids
 }
 
-// familyEnd returns the index behind the claims that differ from claim i in the context alone.
+// familyEnd returns the index after the claims that differ from claim i in the context alone.
 func (r *Report) familyEnd(i int) int {
 	end, family := i+1, r.Judgements[i].claim.family
 	for family != nil && end < len(r.Judgements) && r.Judgements[end].claim.family == family {
@@ -158,7 +158,7 @@ func (r *Report) familyEnd(i int) int {
 	return end
 }
 
-// name is the claim's on the page, up to the last of its family.
+// name returns the claim's name on the page, up to the last of its family.
 func (j *judgement) name(last *judgement) string {
 	if j == last {
 		return "`" + j.ID + "`"
@@ -188,8 +188,8 @@ func (o *Outcome) number() string {
 	return text
 }
 
-// writeReasons says of every claim where its number comes from, how the claim is read
-// and what other readings give.
+// writeReasons writes for every claim the origin of its number, its reading and the results of
+// other readings.
 func (r *Report) writeReasons(w io.Writer) {
 	for i := range r.Judgements {
 		j := &r.Judgements[i]

@@ -17,38 +17,39 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// sparseBase is what claims about sparse attention are computed on unless they say otherwise:
-// one A100 of 80 GB with kernels as servers run them.
+// sparseBase is the default configuration for claims on sparse attention: one A100 of 80 GB with
+// kernels of servers.
 var sparseBase = []string{`run.system="gpu-only"`, `gpu.preset="a100-sxm-80gb"`, "node.gpus=1", "model.tensor_parallel=1"}
 
-// sparseReading is what finders of claims about sparse attention need to know.
+// sparseReading is the parameters of finders for claims on sparse attention.
 type sparseReading struct {
-	Set, Over []string // keys of the paper's system, and of what it is compared with
+	Set, Over []string // keys of the paper's system, and of the system it is compared with
 	Phase     string   // "prefill", else decode steps
-	Contexts  []int    // tokens of a prompt; ratios are means over them
-	Steps     int      // decode steps of a time; 0: one
-	// Queries and Batches are of attention with the host, Share and InTurn of what the other loads.
+	Contexts  []int    // of a prompt; ratios are means over them
+	Steps     int      // decode steps in a time; 0: one
+	// Queries and Batches are for attention with the host; Share and InTurn for the loads of the other
+	// system.
 	Queries  int     // of each request; 0: one
-	Batches  []int   // requests, one after the other
-	Share    float64 // of the tokens, that the other loads; of keys and values, that the GPUs hold
+	Batches  []int   // numbers of requests, one after the other
+	Share    float64 // of the tokens that the other system loads, or of keys and values that the GPUs hold
 	InTurn   bool    `toml:"in_turn"` // it loads before it does the rest
-	Longest  bool    // Contexts are what the other holds in its memory at most
-	Fit      bool    // as many requests as the paper's system has memory for
-	Repeat   bool    // the other reads keys and values once a query head
-	Least    bool    // of heads
+	Longest  bool    // Contexts are the longest that fit the other system's memory
+	Fit      bool    // as many requests as fit the memory of the paper's system
+	Repeat   bool    // the other system reads keys and values once per query head
+	Least    bool    // the head with the smallest share
 	OneBlock bool    `toml:"one_block"` // a thread block scores all pages of a query head, and one attends for it
-	Host     bool    // a decode step has the host's time of the file
+	Host     bool    // a decode step includes the file's host time
 	Beyond   int     // the context whose time is subtracted
-	Worst    bool    // the largest ratio of the contexts, else their mean
-	Copies   int     // of the keys and values, at once; 0: one
+	Worst    bool    // the largest ratio over the contexts, else their mean
+	Copies   int     // number of copies of the keys and values; 0: one
 
 	hostTime float64 // seconds
 }
 
-const prefillPhase = "prefill" // a prompt as one chunk; else a reading is of decode steps
+const prefillPhase = "prefill" // a prompt in one chunk; otherwise a reading is of decode steps
 
-// onSparse makes a finder of what needs configurations alone: times of kernels, and what is counted from shapes, which has
-// bounds of its own where arithmetic gives the number.
+// onSparse makes a finder from a function of configurations alone. Such functions use times of kernels, or counts from
+// shapes; the latter have bounds if arithmetic gives the number.
 func onSparse(find func(*subject) (finding, error)) finder {
 	return func(e *evidence, _ uint64, r *reading) (finding, error) {
 		s, err := e.sparse.subject(r)
@@ -61,7 +62,8 @@ func onSparse(find func(*subject) (finding, error)) finder {
 	}
 }
 
-// subject is a reading with the paper's system and what it is compared with, nil without.
+// subject is a reading with the configurations of the paper's system and of the other, nil without
+// one.
 type subject struct {
 	*reading
 	own, over *machine
@@ -77,13 +79,13 @@ func (m *machines) subject(r *reading) (s *subject, err error) {
 
 type machines struct{ all map[string]*machine } // configurations by their keys
 
-// machine is a configuration whose iterations are taken apart.
+// machine is a configuration whose iterations are split into parts.
 type machine struct {
 	among      *machines
 	sets       []string
 	cfg        *configs.Config
 	iterations *gpus.GPUIterations
-	salient    []float64 // of HGCA's heads, once it is known
+	salient    []float64 // of HGCA's heads, once computed
 }
 
 func (x *machine) with(sets ...string) (*machine, error) {
@@ -107,9 +109,9 @@ func (m *machines) get(sets ...string) (*machine, error) {
 	return m.all[key], nil
 }
 
-type iteration []float64 // the seconds of groups, by gpus.IterationPart, and then what the host adds
+type iteration []float64 // the seconds of groups, by gpus.IterationPart, followed by the host's
 
-// attentionParts are all that a policy of attention changes.
+// attentionParts are the parts that an attention policy changes.
 var attentionParts = []gpus.IterationPart{
 	gpus.PartPrefillAttention, gpus.PartDecodeAttention, gpus.PartScores, gpus.PartChoice, gpus.PartPasses, gpus.PartMerge,
 }
@@ -146,8 +148,8 @@ func (x iteration) String() string {
 	return fmt.Sprintf("%.4g ms (%s)", 1e3*x.total(), strings.Join(parts, ", "))
 }
 
-// meanSteps is how many decode steps an iteration is the mean of, a multiple of all periods of
-// claims, and settled how many steps after the prompt they begin.
+// meanSteps is the number of decode steps in a mean, a multiple of all periods of claims; settled
+// is the number of steps after the prompt at which they begin.
 const meanSteps, settled = 16, 16
 
 // iterate returns an iteration of a batch of requests of one context: a prefill, or a decode step.
@@ -155,7 +157,7 @@ func (x *machine) iterate(prefill bool, batch, context int) iteration {
 	sum := make(iteration, len(gpus.IterationParts()))
 	add := func(one gpus.GPUIteration, steps int) {
 		for i, took := range one {
-			sum[i] += float64(took.Seconds() / float64(steps)) // a constant divisor is a factor
+			sum[i] += float64(took.Seconds() / float64(steps)) // a constant divisor becomes a factor
 		}
 	}
 	if prefill {
@@ -169,7 +171,7 @@ func (x *machine) iterate(prefill bool, batch, context int) iteration {
 	return sum
 }
 
-// ours and base are the iterations that a reading compares.
+// ours and base return the iterations that a reading compares.
 func (s *subject) ours(context int) iteration { return s.iterate(s.own, context) }
 func (s *subject) base(context int) iteration { return s.iterate(s.over, context) }
 
@@ -190,7 +192,7 @@ func (s *subject) share() (finding, error) {
 	return finding{value: x.attention() / x.total(), reason: fmt.Sprintf("%v at %s tokens", x, tokens(s.Contexts[0]))}, nil
 }
 
-// time is the seconds of an iteration, or of all Steps, beyond those of a shorter context where there is one.
+// time returns the seconds of an iteration, or of all Steps, less those at a shorter context if one is given.
 func (s *subject) time() (finding, error) {
 	x := s.ours(s.Contexts[0])
 	if s.Beyond > 0 {
@@ -200,14 +202,14 @@ func (s *subject) time() (finding, error) {
 	return finding{value: x.total() * float64(max(s.Steps, 1)), reason: fmt.Sprintf("%v at %s tokens", x, tokens(s.Contexts[0]))}, nil
 }
 
-// growth is the time of an iteration at the second context over that at the first.
+// growth returns the time of an iteration at the second context over that at the first.
 func (s *subject) growth() (finding, error) {
 	short, long := s.ours(s.Contexts[0]), s.ours(s.Contexts[1])
 	return finding{value: long.total() / short.total(), reason: fmt.Sprintf("%v at %s against %v at %s tokens", long, tokens(s.Contexts[1]), short, tokens(s.Contexts[0]))}, nil
 }
 
-// ratio is base's time over that of the paper's system, which cannot do better than take no time for attention: the
-// mean over the contexts, or the largest.
+// ratio returns base's time over that of the paper's system, as the mean or the maximum over the contexts; the
+// bound assumes attention without any time.
 func (s *subject) ratio() (finding, error) {
 	f, contexts := finding{}, s.contexts()
 	for _, context := range contexts {
@@ -247,8 +249,8 @@ func (x *machine) longest() int {
 	return int((x.room() - float64(llm.WeightBytes())) / float64(llm.KVBytesPerToken()))
 }
 
-// memory is base's memory with one request over that of the paper's system, weights among it. Without a
-// base it is the system's own over that of its GPU, with all requests of a batch, copies and the GPUs' share.
+// memory returns base's memory with one request over that of the paper's system, with weights. Without a base
+// it is the system's memory with all requests of a batch, copies and the GPUs' share, over its GPU's.
 func (s *subject) memory() (finding, error) {
 	context := s.contexts()[0]
 	own, reason, err := s.own.held(context, max(s.Batch, 1)*max(s.Copies, 1), cmp.Or(s.Share, 1))
@@ -259,8 +261,8 @@ func (s *subject) memory() (finding, error) {
 	return finding{value: base / own, reason: reason + " against " + other}, err
 }
 
-// held returns the share of a replica's memory, without what activations take, that weights and a share of the keys
-// and values of requests of a context take.
+// held returns the share of a replica's memory, without activations, that weights and a share of the keys and
+// values of requests of a context take.
 func (x *machine) held(context, requests int, share float64) (float64, string, error) {
 	roomy, err := x.with(`gpu.memory_capacity="1TiB"`)
 	if err != nil {
@@ -283,13 +285,13 @@ func (x *machine) held(context, requests int, share float64) (float64, string, e
 	return (weights + kv) / all, fmt.Sprintf("weights of %.1f GB and %.1f GB of %s of %s tokens in %.1f GB", weights/1e9, kv/1e9, what, tokens(context), all/1e9), nil
 }
 
-// room is the memory of a replica's GPUs for weights, keys and values.
+// room returns the memory of a replica's GPUs for weights, keys and values.
 func (x *machine) room() float64 {
 	llm := &x.cfg.Model
 	return float64(units.Bytes(llm.TensorParallel)*x.cfg.GPU.UsableMemory() - llm.ActivationBytes(x.cfg.Batching.MaxBatchTokens))
 }
 
-// serve runs a batch of equal requests that are all there at once.
+// serve runs a batch of equal requests that arrive at once.
 func (x *machine) serve(batch, in, out int) (*system.Result, error) {
 	n, err := system.NewNode(x.cfg)
 	if err != nil {

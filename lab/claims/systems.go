@@ -34,13 +34,13 @@ func (r *Report) addSystems(x *experiment) error {
 	return nil
 }
 
-// cell writes the cell of a table for a point.
+// cell returns the cell of a table for a point.
 type cell func(*configs.Config, *results.Summary) string
 
 // throughputCell is a system's throughput, with the requests that it rejects.
 func throughputCell(s *results.Summary) string {
 	text := fmt.Sprintf("%.1f", s.OutputTokensPerS)
-	if s.OutputTokensPerS >= 100 { // a fourth digit means nothing, and rows are wide
+	if s.OutputTokensPerS >= 100 { // a fourth digit has no meaning, and rows are wide
 		text = fmt.Sprintf("%.0f", s.OutputTokensPerS)
 	}
 	if s.RejectedRequests > 0 {
@@ -66,8 +66,8 @@ func (e *experiment) systems() []string {
 	return systems
 }
 
-// addSystemTable adds a table of one cell for each model and trace, a row, and
-// system, a column. The points are one for each of these and seed.
+// addSystemTable adds a table with a row for each model and trace and a column for each system.
+// There is one point for each of these and seed.
 func (r *Report) addSystemTable(x *experiment, systems []string, title, text string, show cell) {
 	t := &tables.Table{Columns: append([]string{"model", "trace", "requests"}, systems...)}
 	rows := map[work]int{}
@@ -91,7 +91,7 @@ func (r *Report) addSystemTable(x *experiment, systems []string, title, text str
 
 const ratiosTitle = "Throughput of l3 over that of each baseline"
 
-// ratios is the throughput of l3, on some hardware, over that of each baseline.
+// ratios returns the throughput of l3, on some hardware, over that of each baseline.
 func (x *experiment) ratios(seed uint64, l3System string, systems []string) (*section, error) {
 	t := &tables.Table{Columns: []string{"model", "trace"}}
 	baselines := baselinesOf(systems)
@@ -119,14 +119,14 @@ func (x *experiment) ratios(seed uint64, l3System string, systems []string) (*se
 	return &section{strings.Replace(ratiosTitle, "l3", l3System, 1), strings.TrimSuffix(text, ",") + " cases.", t}, nil
 }
 
-// noPair is the error where no model and trace has been run by both systems without a rejected request.
+// noPair is the error if no model and trace has been run by both systems without a rejected request.
 type noPair struct{ l3, base string }
 
 func (e *noPair) Error() string {
 	return fmt.Sprintf("no model and trace that both %s and %s have run", e.l3, e.base)
 }
 
-// pairsIfAny returns the pairs of throughputs of l3 and a baseline. That there is none is no error: a baseline with little memory may reject a
+// pairsIfAny returns the pairs of throughputs of l3 and a baseline. Their absence is no error: a baseline with little memory may reject a
 // request of each trace.
 func (x *experiment) pairsIfAny(seed uint64, l3System, base string) ([]pair, error) {
 	all, err := x.pairs(seed, l3System, base, throughput)
@@ -136,7 +136,7 @@ func (x *experiment) pairsIfAny(seed uint64, l3System, base string) ([]pair, err
 	return all, err
 }
 
-// work is what systems are compared on.
+// work is the model and trace on which systems are compared.
 type work struct {
 	model, trace string
 }
@@ -145,7 +145,7 @@ func (e *experiment) workOf(i int) work {
 	return work{e.configs[i].Run.Model, e.configs[i].Run.Trace}
 }
 
-// pick returns the experiment with some of its points.
+// pick returns the experiment with the points for which where is true.
 func (e *experiment) pick(where func(i int) bool) *experiment {
 	plan := *e.plan
 	plan.Points = nil

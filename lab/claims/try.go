@@ -12,7 +12,7 @@ import (
 	"github.com/l3sim/l3sim/system"
 )
 
-// choice is a layout of a system for a model and a trace, under one of the system's policies.
+// choice is a layout of a system for a model and a trace, with one of the system's policies.
 type choice struct {
 	work
 	system   string
@@ -25,15 +25,15 @@ func (e *experiment) choiceOf(i int) choice {
 	return choice{e.workOf(i), e.systemOf(i), c.Model.TensorParallel, c.Run.Variant}
 }
 
-// tried is what decides between choices of a system.
+// tried is the result by which choices of a system are compared.
 type tried struct {
 	choice
-	rejected   int     // requests of the whole trace that never fit, of all seeds
-	throughput float64 // of one seed
+	rejected   int     // requests of the whole trace, over all seeds, that never fit
+	throughput float64 // with one seed
 }
 
-// closeCall is how much slower than the best choice on few requests another one may be, to run in full as well: the end of a run, where
-// batches drain, moves layouts and policies by as much.
+// closeCall is how much slower than the best choice, on few requests, another one may be and still run in full: the end of a run, in
+// which batches drain, changes ranks by as much.
 const closeCall = 0.05
 
 // better says whether a comes before b: fewer rejected requests, then more throughput.
@@ -41,19 +41,19 @@ func better(a, b tried) bool {
 	return cmp.Or(cmp.Compare(a.rejected, b.rejected), cmp.Compare(b.throughput, a.throughput)) < 0
 }
 
-// slot is where choices compete: a system on a model and a trace.
+// slot is the scope in which choices compete: a system on a model and a trace.
 type slot struct {
 	work
 	system   string
-	parallel int // of a layout; 0: of any
+	parallel int // GPUs per replica; 0: any
 }
 
 func (c choice) anyLayout() slot { return slot{c.work, c.system, 0} }
 func (c choice) ownLayout() slot { return slot{c.work, c.system, c.parallel} }
 
-// try leaves those choices of an experiment that run in full with all seeds: of each system on a model and a trace the best layout and policy,
-// and for the first seed the best policy on the layout of Table 3. All choices run on few requests of the first seed; then those that are
-// close to the best run in full with this seed, which decides between them. In full and with all seeds they would take ten times as long.
+// try selects the choices of an experiment that run in full with all seeds: the best layout and policy of each system on a model and a trace,
+// and for the first seed the best policy on the layout of Table 3. All choices run on few requests of the first seed. Those close to the best
+// run in full with this seed, which decides. Running all in full with all seeds would take ten times as long.
 func (o *Options) try(ctx context.Context, l *loader, x *experiment, run runner) error {
 	if x.Tried == 0 || l.requests > 0 && l.requests <= x.Tried || l.requests == 0 && x.plan.Points[0].Requests <= x.Tried {
 		return nil
@@ -98,7 +98,8 @@ func (o *Options) try(ctx context.Context, l *loader, x *experiment, run runner)
 	return nil
 }
 
-// throughput runs an experiment of one seed and returns the output tokens a second of its choices.
+// throughput runs an experiment of one seed and returns the output tokens per second of its
+// choices.
 func (o *Options) throughput(ctx context.Context, x *experiment, run runner) (map[choice]float64, error) {
 	if err := runAll(ctx, []*experiment{x}, run, sweep.RunOptions{Journal: o.Journal, Progress: o.progress()}); err != nil {
 		return nil, err
@@ -118,7 +119,7 @@ func (o *Options) throughput(ctx context.Context, x *experiment, run runner) (ma
 	return throughput, nil
 }
 
-// decide returns the best choices of all slots, of equals the first in the plan.
+// decide returns the best choices of all slots; of equals the first in the plan.
 func (e *experiment) decide(rejected map[choice]int, throughput map[choice]float64) map[slot]tried {
 	best := map[slot]tried{}
 	for i, c := range e.configs {
@@ -136,7 +137,7 @@ func (e *experiment) decide(rejected map[choice]int, throughput map[choice]float
 	return best
 }
 
-// rejected returns how many requests of the whole trace each choice can never hold, of all seeds.
+// rejected returns how many requests of the whole trace each choice can never hold, over all seeds.
 func (e *experiment) rejected() (map[choice]int, error) {
 	rejected := map[choice]int{}
 	for i, c := range e.configs {
@@ -152,7 +153,7 @@ func (e *experiment) rejected() (map[choice]int, error) {
 	return rejected, nil
 }
 
-// inTable3 says whether a configuration has the layout of Table 3, which is that of the model's preset.
+// inTable3 says whether a configuration has the layout of Table 3, which the model's preset has.
 func (m *models) inTable3(c *configs.Config) bool {
 	return slices.ContainsFunc(m.served, func(own *configs.Config) bool {
 		return own.Run.Model == c.Run.Model && own.Model.TensorParallel == c.Model.TensorParallel

@@ -9,9 +9,8 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// EachRow calls header with the names of the columns of a CSV file, and then row with each
-// record and the line on which it begins. It ends with their first error, or with an *input.Error of
-// the file.
+// EachRow calls header with the names of the columns of a CSV file, and then row with each record
+// and the line on which it begins. It returns their first error, or an *input.Error of the file.
 func EachRow(file string, text io.Reader, header func(columns []string) error, row func(line int, record []string) error) error {
 	r := input.NewCSV(file, text)
 	r.TrimLeadingSpace = true
@@ -38,7 +37,7 @@ func EachRow(file string, text io.Reader, header func(columns []string) error, r
 	}
 }
 
-// Files returns the paths of the CSV files of a folder, by name. A folder without one is an
+// Files returns the paths of the CSV files of a folder, by name. A folder without one returns an
 // *input.Error.
 func Files(folder string) ([]string, error) {
 	entries, err := os.ReadDir(folder)

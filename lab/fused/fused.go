@@ -11,9 +11,9 @@ import (
 	"golang.org/x/tools/go/analysis"
 )
 
-// Analyzer reports products that are added or subtracted before they are rounded,
-// also where a local variable, a field set in the same function, or a function that
-// returns a product stands between. Tests are left out.
+// Analyzer reports products that are added or subtracted before they are rounded, also by way of a
+// local variable, a field set in the same function, or a function that returns a product. It skips
+// tests.
 var Analyzer = &analysis.Analyzer{
 	Name:      "fused",
 	Doc:       "report floating-point products that are added before they are rounded",
@@ -21,9 +21,9 @@ var Analyzer = &analysis.Analyzer{
 	FactTypes: []analysis.Fact{new(returnsProduct)},
 }
 
-type returnsProduct struct{} // marks a function that returns a product that is not rounded
+type returnsProduct struct{} // marks a function that returns an unrounded product
 
-// AFact and String make it a fact of package analysis, under a name for its tests.
+// AFact and String make it a fact of package analysis, named for tests.
 func (*returnsProduct) AFact()         {}
 func (*returnsProduct) String() string { return "product" }
 
@@ -33,7 +33,7 @@ type function struct {
 	products map[string]bool // variables and fields that are set to a product, as written
 }
 
-// run first finds, across functions, which return products, until nothing changes. Then it looks at every sum.
+// run first finds which functions return products, until nothing changes. Then it checks every sum.
 func run(pass *analysis.Pass) (any, error) {
 	var files []*ast.File
 	for _, file := range pass.Files {
@@ -67,7 +67,7 @@ func run(pass *analysis.Pass) (any, error) {
 	return nil, nil
 }
 
-// newFunction finds what a declaration sets to products.
+// newFunction finds the variables and fields that a declaration sets to products.
 func newFunction(pass *analysis.Pass, d ast.Decl) *function {
 	f := &function{pass, map[string]bool{}}
 	for changed := true; changed; {
@@ -127,14 +127,14 @@ func (f *function) report(d ast.Decl) {
 	})
 }
 
-// operand reports an operand of a sum that is a product.
+// operand reports an operand of a sum that is an unrounded product.
 func (f *function) operand(x ast.Expr) {
 	if f.product(x) {
 		f.pass.Reportf(x.Pos(), "a compiler may add the product %s before it is rounded: convert it to its type", types.ExprString(x))
 	}
 }
 
-// product says whether an expression is a product that is not rounded.
+// product says whether an expression is an unrounded product.
 func (f *function) product(x ast.Expr) bool {
 	if !f.float(x) {
 		return false
@@ -182,7 +182,7 @@ func (f *function) powerOfTwo(x ast.Expr) bool {
 	return math.Abs(fraction) == 0.5
 }
 
-// float says whether an expression is a floating-point number that is not a constant.
+// float says whether an expression is a floating-point number and no constant.
 func (f *function) float(x ast.Expr) bool {
 	v, ok := f.pass.TypesInfo.Types[x]
 	if !ok { // the left side of a definition

@@ -11,14 +11,14 @@ import (
 	"github.com/l3sim/l3sim/units/portable"
 )
 
-// link is the links of that GPU.
+// link returns the bandwidth of that GPU's links.
 func link() units.Bandwidth { s := pcie.Typical(5); return s.Bandwidth() }
 
-// sample is one time that a set of parameters predicts.
+// sample is one measured time, to be predicted by a set of parameters.
 type sample struct {
 	measured float64 // microseconds
 	of       func(g *pcie.Gather) float64
-	// least is what the error counts against at least, in microseconds: differences of iterations scatter.
+	// least is the smallest denominator of an error, in microseconds: differences of iterations scatter.
 	least float64
 }
 
@@ -41,8 +41,8 @@ func ReadAll(folder string) (m Measured, err error) {
 	return m, err
 }
 
-// alone returns fetches by themselves: those of fetches' own files, those beside which a product ran, and what fetches in the order of
-// the kernels add to an iteration.
+// alone returns fetches without other work: those of fetches' own files, those measured next to a product, and the time that fetches
+// in kernel order add to an iteration.
 func (m *Measured) alone() (all []sample) {
 	fetch := func(f *Fetch) sample {
 		return sample{measured: f.US, of: func(g *pcie.Gather) float64 { return g.Time(&f.Rows, link(), 1).Microseconds() }}
@@ -73,7 +73,7 @@ func (m *Measured) alone() (all []sample) {
 	return all
 }
 
-// loss is the mean absolute logarithm of predicted over measured.
+// loss returns the mean of |log(predicted/measured)|.
 func loss(g *pcie.Gather, samples []sample) float64 {
 	sum := 0.0
 	for i := range samples {
@@ -100,7 +100,7 @@ func number(of func(g *pcie.Gather) *float64) parameter {
 	return parameter{func(g *pcie.Gather) float64 { return *of(g) }, func(g *pcie.Gather, v float64) { *of(g) = portable.Significant(v, 3) }}
 }
 
-// aloneParameters are those of a fetch by itself.
+// aloneParameters are those of a fetch without other work.
 var aloneParameters = []parameter{
 	duration(func(g *pcie.Gather) *units.Duration { return &g.Start }),
 	number(func(g *pcie.Gather) *float64 { return &g.Share }),
@@ -111,7 +111,7 @@ var aloneParameters = []parameter{
 	duration(func(g *pcie.Gather) *units.Duration { return &g.LookUp }),
 }
 
-// Fit returns the parameters that lower the mean absolute logarithm of predicted over measured.
+// Fit returns the parameters that minimise the mean of |log(predicted/measured)|.
 func Fit(m *Measured) (pcie.Gather, error) { return fit(m.alone()) }
 
 func fit(samples []sample) (pcie.Gather, error) {
@@ -143,7 +143,7 @@ type Errors struct {
 	Bias   float64 `json:"bias"` // mean, signed
 }
 
-// errorsOf returns those of ratios of predicted over measured.
+// errorsOf returns the errors of ratios of predicted over measured.
 func errorsOf(ratios []float64) (e Errors) {
 	e.Rows = len(ratios)
 	if e.Rows == 0 {
@@ -159,7 +159,7 @@ func errorsOf(ratios []float64) (e Errors) {
 	return e
 }
 
-// judgeFetches returns the errors of fetches by themselves.
+// judgeFetches returns the errors of fetches without other work.
 func judgeFetches(g *pcie.Gather, samples []sample) Errors {
 	var ratios []float64
 	for i := range samples {
@@ -168,7 +168,7 @@ func judgeFetches(g *pcie.Gather, samples []sample) Errors {
 	return errorsOf(ratios)
 }
 
-// JudgeBeside returns the errors of fetches beside products, and of the products.
+// JudgeBeside returns the errors of fetches that run beside products, and of the products.
 func JudgeBeside(g *pcie.Gather, rows []Beside) (fetch, product Errors) {
 	var fetches, products []float64
 	for i := range rows {
@@ -180,7 +180,7 @@ func JudgeBeside(g *pcie.Gather, rows []Beside) (fetch, product Errors) {
 	return errorsOf(fetches), errorsOf(products)
 }
 
-// case_ is what rows of a measured iteration have in common with the row without transfers.
+// case_ identifies the rows of a measured iteration that share a row without transfers.
 type case_ struct {
 	two                    bool
 	batch, context, layers int

@@ -14,28 +14,29 @@ import (
 	"github.com/l3sim/l3sim/system/kinds"
 )
 
-// addedShare is the share of the GPU's part from which on added time is judged: below it, the iteration is.
+// addedShare is the share of the GPU's part above which added time is judged; below it, the iteration's
+// time is.
 const addedShare = 0.1
 
-// Predicted is a measured iteration beside what the simulator says of it.
+// Predicted is a measured iteration with its prediction.
 type Predicted struct {
 	Row
 	GPU       float64 `json:"gpu_ms"`             // measured, without transfers
-	Predicted float64 `json:"predicted_ms"`       // with that GPU part
-	Added     float64 `json:"added_ms"`           // measured, less the GPU's part
-	Says      float64 `json:"predicted_added_ms"` // predicted, less the GPU's part
-	Large     bool    `json:"large"`              // measured added time is a tenth of the GPU's part or more
+	Predicted float64 `json:"predicted_ms"`       // with the measured GPU part
+	Added     float64 `json:"added_ms"`           // measured, minus the GPU's part
+	Says      float64 `json:"predicted_added_ms"` // predicted, minus the GPU's part
+	Large     bool    `json:"large"`              // measured added time is at least a tenth of the GPU's part
 }
 
 // ModeErrors is the errors of one mode.
 type ModeErrors struct {
 	Mode      string `json:"mode"`
-	Added     Errors `json:"added"`     // of added time, where it is large
-	Small     Errors `json:"small"`     // of the iteration's time, where it is not
+	Added     Errors `json:"added"`     // of added time, if it is large
+	Small     Errors `json:"small"`     // of the iteration's time, if added time is small
 	Iteration Errors `json:"iteration"` // of the iteration's time, in all rows
 }
 
-// Report is what Judge finds.
+// Report is the result of Judge.
 type Report struct {
 	Schema string       `json:"schema"`
 	File   string       `json:"file"`
@@ -43,15 +44,15 @@ type Report struct {
 	Rows   []Predicted  `json:"rows"`
 }
 
-// sets is the model and the node of the measured iterations: layers of GLM-5 on one GPU that has its links and the host's memory for itself.
-// The GPU's time is the measured one, so of the model only what is fetched matters: 1,152 B of each of 2,048 tokens.
+// sets is the model and the node of the measured iterations: layers of GLM-5 on one GPU that has its links and the host's memory to itself.
+// The GPU's time is measured, so only the fetched bytes of the model matter: 1,152 B for each of 2,048 tokens.
 var sets = []string{
 	"run.system=sparse-offload", "run.model=glm-5-fp8", "policy.name=dsa", "model.tensor_parallel=1", "node.gpus=1", "node.channels=8", "model.layer_pattern=", "model.dense_layers=0", "model.dense_ffn_hidden=0", "model.experts=8",
 	"sparse_offload.buffer_rows=2048", "pcie.generation=5", "pcie.lanes=16", "pcie.efficiency=0.8808", "pcie.gpus_per_uplink=1",
 }
 
-// Judge runs every row with transfers through the flow of sparse-offload. The GPU's part is that of the row without transfers of the same
-// batch and context.
+// Judge runs every row with transfers through the flow of sparse-offload. The GPU's part is taken from the row without transfers of the
+// same batch and context.
 func Judge(file string, rows []Row, o configs.Options) (*Report, error) {
 	r, base := &Report{Schema: "l3sim/validate-hostkv/1", File: file, Modes: []ModeErrors{}, Rows: []Predicted{}}, bases(rows)
 	o.Preset = cmp.Or(o.Preset, "dgx-h200-l3")

@@ -13,10 +13,10 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// What the programs that measured had in common.
+// Constants of the measuring programs.
 const (
 	gib           = units.Bytes(1 << 30)
-	localRequests = 32    // of a fetch with locality "local", each within rows of its own
+	localRequests = 32    // of a fetch with locality "local", each with rows of its own
 	localRows     = 32768 // of each of these requests
 	iterationRow  = units.Bytes(1152)
 )
@@ -26,7 +26,7 @@ type Fetch struct {
 	pcie.Rows
 	US   float64
 	Line int
-	Pool string // in which its rows lie, as the file names it
+	Pool string // memory of its rows, as the file names it
 }
 
 // Beside is a fetch and a product, each alone and while the other runs throughout.
@@ -38,18 +38,18 @@ type Beside struct {
 
 // Row is one measured iteration.
 type Row struct {
-	Mode    string  `json:"mode"` // what ran: None, Inline, TwoNone, Two8 or Two132
+	Mode    string  `json:"mode"` // None, Inline, TwoNone, Two8 or Two132
 	Batch   int     `json:"batch"`
 	Context int     `json:"context"`
-	Misses  int     `json:"misses"` // rows of a request and layer
+	Misses  int     `json:"misses"` // rows per request and layer
 	Layers  int     `json:"layers"`
 	MS      float64 `json:"ms"`
 	Spread  float64 `json:"spread"`
 	Line    int     `json:"line"`
 }
 
-// Modes of an iteration: the GPU's part alone, fetches in the order of the kernels, and two sub-batches of which one's fetch runs beside
-// the other's kernels, with 8 blocks of 1,024 threads or 132 of 512.
+// Modes of an iteration: the GPU's part alone; fetches in kernel order; and two sub-batches, the fetch of one beside the kernels of the
+// other, with 8 blocks of 1,024 threads or 132 of 512.
 const (
 	None, Inline          = "none", "inline"
 	TwoNone, Two8, Two132 = "two_none", "two8", "two132"
@@ -103,7 +103,7 @@ func (r *record) rows() pcie.Rows {
 	return pcie.Rows{Count: int64(r.whole("rows", 1)), Bytes: units.Bytes(r.whole("row_bytes", 1)), Grid: pcie.Grid{Blocks: r.whole("blocks", 1), Threads: r.whole("threads", 32)}}
 }
 
-// local sets where the rows of a fetch with locality "local" lie.
+// local sets the places of the rows of a fetch with locality "local".
 func local(x pcie.Rows) pcie.Rows {
 	x.Region = localRequests * localRows * x.Bytes
 	return x
@@ -131,7 +131,7 @@ func each(file string, columns []string, row func(r *record)) error {
 	})
 }
 
-// ReadFetches reads a file of fetches by themselves.
+// ReadFetches reads a file of fetches without other work.
 func ReadFetches(file string) (all []Fetch, err error) {
 	err = each(file, fetchColumns, func(r *record) {
 		f := Fetch{Rows: r.rows(), US: r.number("us", 1e-9), Line: r.line}
@@ -150,7 +150,7 @@ func ReadFetches(file string) (all []Fetch, err error) {
 	return all, err
 }
 
-// ReadBeside reads a file of fetches beside products.
+// ReadBeside reads a file of fetches that run beside products.
 func ReadBeside(file string) (all []Beside, err error) {
 	err = each(file, besideColumns, func(r *record) {
 		b := Beside{Fetch: Fetch{Rows: local(r.rows()), US: r.number("fetch_alone_us", 1e-9), Line: r.line}, Product: r.whole("product", 1)}
@@ -190,5 +190,5 @@ func (x *Row) rowsOf(requests int, grid pcie.Grid) pcie.Rows {
 	}
 }
 
-// manyBlocks is the grid of fetches in the order of the kernels.
+// manyBlocks is the grid of fetches in kernel order.
 var manyBlocks = pcie.Grid{Blocks: 132, Threads: 512}

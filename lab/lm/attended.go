@@ -11,49 +11,49 @@ import (
 	"github.com/l3sim/l3sim/units/portable"
 )
 
-// rowTokens is the tokens of a row of keys over all banks of a rank (16 banks of 1 KiB a chip, FP16).
+// rowTokens is the number of tokens in a row of keys over all banks of a rank (16 banks of 1 KiB a
+// chip, FP16).
 const rowTokens = 512
 
-// Attended is what a policy attended to in decode steps, and what that changed, by layer.
+// Attended is the attention of a policy in decode steps and its effects, by layer.
 type Attended struct {
 	Layers []LayerAttended
 	model  *Model
 	heads  []headSteps // by layer and head
 	// output is the relative errors of the heads' results, by layer and step.
 	output [][]float64
-	exact  []float64 // [Heads·HeadDim], attention to everything
+	exact  []float64 // [Heads·HeadDim], attention to all tokens
 	work   []attendedWork
 }
 
 // LayerAttended is means over steps and heads, and quantiles.
 type LayerAttended struct {
-	KeptMass     float64 // softmax mass of the attended tokens in attention to everything
-	Recall       float64 // share of the attended tokens that are among as many of the highest scores
-	Tokens, Rows float64 // attended; 512-token rows that they lie in
-	// OutputRelativeL2 is |o − o'|/|o'| of the results of all heads before the output
-	// projection, where o' attends to everything; its mean over steps and its 99% quantile.
+	KeptMass     float64 // softmax mass of the attended tokens, in attention to all tokens
+	Recall       float64 // share of the attended tokens that are among the same number with the highest scores
+	Tokens, Rows float64 // attended; 512-token rows that contain them
+	// OutputRelativeL2 is |o − o'|/|o'| of the results of all heads before the output projection,
+	// where o' attends to all tokens; its mean over steps and its 99% quantile.
 	OutputRelativeL2, OutputRelativeL2P99 float64
 	DroppedMassP99                        float64 // 99% quantile of 1 − kept mass
-	// Pages and the bound of the dropped mass that the scores of pages prove are means over the heads
-	// that choose pages; NaN where there are none.
+	// Pages and the bound of the dropped mass, proved by the scores of pages, are means over the heads
+	// that choose pages; NaN if there are none.
 	Pages, DroppedMassBound, DroppedMassBoundP99 float64
-	// PageShare is the share of all pages that a choice has. PageOverlap is the share of its pages that the choice one step before has,
-	// too, then that of two steps before and so on; PageUnion the pages of one choice, of two successive ones and so on, over those of one. The newest page
-	// does not count, and neither do steps that attend to everything. Of searches that find single tokens these are pages, without the recent ones. 0 and nil
-	// where no head chooses.
+	// PageShare is the share of all pages in a choice. PageOverlap[i] is the share of its pages that the choice i+1 steps before has, too. PageUnion[i] is
+	// the number of pages in i+1 successive choices together, over that of one. The newest page does not count, nor do steps that attend to all tokens. For
+	// searches of single tokens, pages are tokens without the recent ones. 0 and nil if no head chooses.
 	PageShare              float64
 	PageOverlap, PageUnion []float64
-	// ListShare, ListOverlap and ListUnion are the same of the lists in which a search looks.
+	// ListShare, ListOverlap and ListUnion are the same for the lists that a search examines.
 	ListShare              float64
 	ListOverlap, ListUnion []float64
 }
 
-// headSteps is what a head did, by step.
+// headSteps is the record of a head, by step.
 type headSteps struct {
 	kept, recall, bound []float64
 	tokens, rows, pages int64
 	choices             pageChoices // of pages, or of single tokens
-	lists               pageChoices // of tokens' scores, in which a search looks
+	lists               pageChoices // of tokens' scores, examined by a search
 }
 
 // attendedWork is a worker's scratch, by token.
@@ -70,12 +70,12 @@ type pager interface {
 	PageTokens() int
 }
 
-// searcher is a state that finds single tokens, of those before one, in some of its lists.
+// searcher is a state that finds single tokens, among those before one, in some of its lists.
 type searcher interface {
 	Searched(head int) (tokens []int32, before int, lists []int32, of int)
 }
 
-// newAttended returns one for steps of a sequence of up to limit tokens.
+// newAttended returns an Attended for steps of a sequence of up to limit tokens.
 func newAttended(m *Model, limit, steps int) *Attended {
 	a := &Attended{model: m, heads: make([]headSteps, m.Layers*m.Heads), output: make([][]float64, m.Layers), exact: make([]float64, m.Heads*m.HeadDim)}
 	for i := range a.heads {
@@ -87,8 +87,8 @@ func newAttended(m *Model, limit, steps int) *Attended {
 	return a
 }
 
-// head compares what a head has attended to with everything. scores are of all tokens; out and
-// lse are of what was attended to, in float64.
+// head compares a head's attention with attention to all tokens. scores are of all tokens; out and
+// lse are the head's result, in float64.
 func (a *Attended) head(worker, layer, head int, h *chosenHead, scores []float64, out []float64, lse float64) {
 	w, s := &a.work[worker], &a.heads[layer*a.model.Heads+head]
 	tokens := 0
@@ -118,7 +118,7 @@ func (a *Attended) head(worker, layer, head int, h *chosenHead, scores []float64
 	}
 }
 
-// attend sets out to attention to everything, weights and sums in float32, and returns the
+// attend sets out to attention to all tokens, with weights and sums in float32, and returns the
 // logarithm of the sum of exponentials.
 func (w *attendedWork) attend(out, scores []float64, values []float32) (lse float64) {
 	top := slices.Max(scores)
@@ -157,14 +157,14 @@ func endOfLayer[T real](a *Attended, layer int, got []T) {
 	a.output[layer] = append(a.output[layer], math.Sqrt(off/all))
 }
 
-// recall returns the share of n tokens that are among the n of the highest scores; of equal
-// scores the lower token is.
+// recall returns the share of n tokens that are among the n with the highest scores; of equal
+// scores the lower token counts.
 func recall(parts []policy.Part, n int, scores []float64, w *attendedWork) float64 {
 	if n == len(scores) {
 		return 1
 	}
 	cut, ties := policy.Cut(scores, n, w.other)
-	last := 0 // token that is the last one among equals
+	last := 0 // last of the tokens with equal scores
 	for ; ties > 0; last++ {
 		if scores[last] == cut {
 			ties--
@@ -183,8 +183,8 @@ func recall(parts []policy.Part, n int, scores []float64, w *attendedWork) float
 	return float64(among) / float64(n)
 }
 
-// touched returns how many blocks of size tokens the parts' tokens lie in. Parts may share
-// a block; seen has an element for each block there can be.
+// touched returns how many blocks of size tokens contain the parts' tokens. Parts may share a
+// block; seen has an element for each possible block.
 func touched(parts []policy.Part, size int, seen []bool) int {
 	clear(seen)
 	n := 0

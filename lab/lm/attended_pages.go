@@ -10,16 +10,16 @@ import (
 	"github.com/l3sim/l3sim/attention/policy"
 )
 
-// recentChoices is how many successive choices of pages are compared.
+// recentChoices is the number of successive choices of pages that are compared.
 const recentChoices = 8
 
-// pageChoices is the latest choices of pages of a head, and what they have in common.
+// pageChoices is the latest choices of pages of a head, and their overlaps.
 type pageChoices struct {
-	latest [recentChoices][]uint64 // a bit a page, in a ring
-	made   int                     // choices of successive steps
+	latest [recentChoices][]uint64 // one bit per page, in a ring
+	made   int                     // successive steps with a choice
 	share  ratio
-	shared [recentChoices - 1]ratio // by the steps between two choices, less one
-	union  [recentChoices]ratio     // by the number of choices, less one
+	shared [recentChoices - 1]ratio // by the number of steps between two choices, minus one
+	union  [recentChoices]ratio     // by the number of choices, minus one
 }
 
 // ratio is a mean.
@@ -34,8 +34,8 @@ func (r *ratio) join(o ratio) { r.sum, r.n = r.sum+o.sum, r.n+o.n }
 
 func (r *ratio) mean() float64 { return r.sum / float64(r.n) }
 
-// add compares a step's choice with those of the steps before. The newest page, which every step has, does not count, and a step that
-// attends to everything chooses nothing.
+// add compares a step's choice with those of the steps before. The newest page, which is in every choice, does not count, and a step
+// that attends to all tokens has no choice.
 func (p *pageChoices) add(parts []policy.Part, size, context int) {
 	tokens := 0
 	for i := range parts {
@@ -59,7 +59,7 @@ func (p *pageChoices) add(parts []policy.Part, size, context int) {
 	p.next(set, newest)
 }
 
-// chose compares a choice of some of so many with those of the steps before.
+// chose compares a choice among of elements with those of the steps before.
 func (p *pageChoices) chose(chosen []int32, of int) {
 	set := make([]uint64, (of+63)/64)
 	for _, n := range chosen {
@@ -68,15 +68,14 @@ func (p *pageChoices) chose(chosen []int32, of int) {
 	p.next(set, of)
 }
 
-// next compares a set among so many with those before, and keeps it.
+// next compares a set, among a number of elements, with those before, and keeps it.
 func (p *pageChoices) next(set []uint64, among int) {
 	p.latest[p.made%recentChoices] = set
 	p.compare(set, among)
 	p.made++
 }
 
-// compare adds what the latest choice among so many pages has in common with each before, and how many pages it has together with all up
-// to that one.
+// compare adds the overlap of the latest choice with each earlier one, and the union of all from that one on.
 func (p *pageChoices) compare(set []uint64, among int) {
 	own := float64(commonPages(set, set))
 	if own == 0 {
@@ -96,7 +95,7 @@ func (p *pageChoices) compare(set []uint64, among int) {
 	}
 }
 
-// commonPages returns how many pages are in a set and in a second one, which may be shorter.
+// commonPages returns the number of pages in both sets; other may be shorter.
 func commonPages(set, other []uint64) (n int) {
 	for i, w := range other {
 		n += bits.OnesCount64(set[i] & w)
@@ -104,8 +103,8 @@ func commonPages(set, other []uint64) (n int) {
 	return n
 }
 
-// meanChoices returns the means over heads: the share of pages that a choice has, of its pages the share that an earlier one has, too, by
-// the steps between them, and the pages of so many successive choices over those of one. They are 0 and nil where nobody chose.
+// meanChoices returns means over heads: the share of pages in a choice; the share of its pages in an earlier choice, by the steps
+// between; and the union of successive choices over one choice. They are 0 and nil if nothing was chosen.
 func meanChoices(heads []headSteps, of func(*headSteps) *pageChoices) (share float64, shared, union []float64) {
 	var all pageChoices
 	for i := range heads {
@@ -130,7 +129,7 @@ func meanChoices(heads []headSteps, of func(*headSteps) *pageChoices) (share flo
 	return share, shared, union
 }
 
-// writeChoices writes what successive choices of pages or tokens have in common, and their lists.
+// writeChoices writes the overlaps of successive choices of pages or tokens, and of their lists.
 func (a *Attended) writeChoices(w io.Writer) error {
 	of := "pages before the newest"
 	if slices.ContainsFunc(a.Layers, func(l LayerAttended) bool { return l.ListUnion != nil }) {
@@ -143,8 +142,7 @@ func (a *Attended) writeChoices(w io.Writer) error {
 	return err
 }
 
-// writeCommon writes what successive choices have in common, means over the layers that choose, if there are as many choices
-// as are compared.
+// writeCommon writes the overlaps of successive choices, as means over the layers that choose, if there are enough choices.
 func (a *Attended) writeCommon(w io.Writer, what string, of func(l *LayerAttended) (float64, []float64, []float64)) (err error) {
 	var share, beyond float64
 	var shared [recentChoices - 1]float64

@@ -6,34 +6,36 @@ import (
 	"math"
 )
 
-// AttendedReport is LayerAttended in arrays over layers. An element is null where a layer
-// has no heads that choose pages.
+// AttendedReport is LayerAttended as arrays over layers. An element is null if a layer has no heads
+// that choose pages.
 type AttendedReport struct {
-	// Softmax mass of the attended tokens, in attention to everything with the same queries and keys.
+	// Softmax mass of the attended tokens, in attention to all tokens with the same queries and keys.
 	KeptMass []*float64 `json:"kept_mass"`
-	// Share of the attended tokens that are among as many of the highest scores.
+	// Share of the attended tokens that are among the same number with the highest scores.
 	Recall []*float64 `json:"recall"`
-	// Relative difference of a layer's results of all heads from attention to everything, before the output projection.
+	// Relative difference of a layer's results of all heads from attention to all tokens, before the output projection.
 	OutputRelativeL2    []*float64 `json:"output_relative_l2"`
 	AttendedTokens      []*float64 `json:"attended_tokens"`
 	OutputRelativeL2P99 []*float64 `json:"output_relative_l2_p99"`
 	DroppedMassP99      []*float64 `json:"dropped_mass_p99"` // of 1 less the kept mass
-	RowsTouched         []*float64 `json:"rows_touched"`     // units of 512 tokens that attended ones lie in
+	RowsTouched         []*float64 `json:"rows_touched"`     // units of 512 tokens that contain attended ones
 	PagesTouched        []*float64 `json:"pages_touched"`
-	// What the scores of dropped pages prove: with n tokens of score s in each, dropped over kept mass is at most Σ n·exp(s/√d − lse).
+	// Bound that the scores of dropped pages prove: with n tokens of score s in each, dropped over kept mass is at most Σ n·exp(s/√d −
+	// lse).
 	DroppedMassBound    []*float64 `json:"dropped_mass_bound"`
 	DroppedMassBoundP99 []*float64 `json:"dropped_mass_bound_p99"`
-	// Of successive choices of pages, or of single tokens: share of all pages, and by the steps between choices and by their number; 0 and null where none choose.
+	// Successive choices of pages, or of single tokens: share of all pages; overlaps by the steps between choices; unions by the number of choices. 0 and null if
+	// none choose.
 	PageShare   []float64   `json:"page_share"`
 	PageOverlap [][]float64 `json:"page_overlap"`
 	PageUnion   [][]float64 `json:"page_union"`
-	// The same of the lists in which searches for tokens look.
+	// The same for the lists that searches for tokens examine.
 	ListShare   []float64   `json:"list_share"`
 	ListOverlap [][]float64 `json:"list_overlap"`
 	ListUnion   [][]float64 `json:"list_union"`
 }
 
-// NewAttendedReport returns the report of what a policy attended to.
+// NewAttendedReport returns the report of a policy's attention.
 func NewAttendedReport(a *Attended) *AttendedReport {
 	r := &AttendedReport{}
 	for i := range a.Layers {

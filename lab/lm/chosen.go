@@ -7,30 +7,29 @@ import (
 	"github.com/l3sim/l3sim/llm"
 )
 
-// Watch sees what a head of a layer attends to in a step of that context. The
-// selection is valid until it returns.
+// Watch is called with a head's selection in a step of that context. The selection is valid until
+// it returns.
 type Watch func(layer, head, context int, s policy.Selection)
 
-// chosen is attention of one sequence by a policy. Every head of every layer has a state of the policy, which
-// acts on the hidden states that the policy made below. q, k and v are rounded to FP16, as DIMMs store them, or k and v to
-// what 8 or 4 bits stand for.
-// Prompts are computed in memory, and so are decode steps without DIMMs.
+// chosen is attention of one sequence by a policy. Every head of every layer has a state of the policy, which acts on the
+// hidden states that result from the policy in lower layers. q, k and v are rounded to FP16, as DIMMs store them, or k and
+// v to values of 8 or 4 bits. Prompts are computed in memory, and so are decode steps without DIMMs.
 type chosen[T real] struct {
 	model    *Model
 	heads    []chosenHead // by layer and head
 	work     []chosenWork // by worker
 	homes    *homes       // the DIMMs; nil without
 	narrow   *narrowing   // of keys and values; nil: 16 bits
-	attended *Attended    // what is attended to; nil: nobody asks
+	attended *Attended    // record of attention; nil: none
 	watch    Watch
 }
 
-// chosenHead is one KV head of a sequence: the policy's state, its keys and values, and what it chose last.
+// chosenHead is one KV head of a sequence: the policy's state, keys and values, and the latest choice.
 type chosenHead struct {
 	state        policy.State
 	keys, values []float32   // [tokens so far, HeadDim]
 	queries      []float32   // of the prompt, like keys
-	query        [][]float32 // of the latest step, by query head of the group: one
+	query        [][]float32 // of the latest step, by query head of the group
 	selection    policy.Selection
 	weights      [1][]float32
 	narrow       narrowHead
@@ -67,7 +66,7 @@ func newChosen[T real](m *Model, v policy.Values, limit int) (*decoder[T], *chos
 	return &d, c, nil
 }
 
-// narrow appends the values that are stored for a vector.
+// narrow appends the values stored for a vector.
 func narrow[T real](to []float32, x []T) []float32 {
 	for _, v := range x {
 		to = append(to, attention.RoundHalf64(float64(v)))
@@ -90,8 +89,8 @@ func (c *chosen[T]) keep(h *chosenHead, l *lane[T], head int) {
 // chosenPrefill is attention over a prompt.
 type chosenPrefill[T real] struct{ *chosen[T] }
 
-// attend computes a prompt's attention under the policy's mask, and keeps keys, values and queries for what
-// decoding chooses.
+// attend computes a prompt's attention under the policy's mask, and keeps keys, values and queries for
+// choices in decode steps.
 func (c chosenPrefill[T]) attend(layer int, lanes []*lane[T]) error {
 	m, d := c.model, c.model.HeadDim
 	heads := c.heads[layer*m.Heads : (layer+1)*m.Heads]
@@ -116,7 +115,7 @@ func (c chosenPrefill[T]) attend(layer int, lanes []*lane[T]) error {
 	return nil
 }
 
-// begin gives the states the prompt, before the first step.
+// begin passes the prompt to the states, before the first step.
 func (c *chosen[T]) begin(layer int) {
 	m := c.model
 	if c.narrow != nil {
@@ -132,7 +131,7 @@ func (c *chosen[T]) begin(layer int) {
 	})
 }
 
-// attend chooses and attends over one token's heads, side by side.
+// attend chooses and attends over one token's heads, in parallel.
 func (c *chosen[T]) attend(layer int, lanes []*lane[T]) error {
 	m, l := c.model, lanes[0]
 	if c.heads[layer*m.Heads].queries != nil {
@@ -161,7 +160,7 @@ func (c *chosen[T]) head(worker, layer int, l *lane[T], head int) (err error) {
 	m, w, at := c.model, &c.work[worker], layer*c.model.Heads+head
 	h := &c.heads[at]
 	if c.narrow != nil && c.narrow.scales == llm.ChannelScales {
-		c.narrow.narrow(layer, m.HeadDim, h) // the group of the step before, where that has filled it
+		c.narrow.narrow(layer, m.HeadDim, h) // the group of the step before, if that has filled it
 	}
 	c.keep(h, l, head)
 	if c.narrow != nil && c.narrow.scales != llm.ChannelScales {
@@ -197,7 +196,8 @@ func (c *chosen[T]) head(worker, layer int, l *lane[T], head int) (err error) {
 	return nil
 }
 
-// exactly attends to the selection in float64, and compares it with attention to everything.
+// exactly attends to the selection in float64, and compares the result with attention to all
+// tokens.
 func (c *chosen[T]) exactly(worker, layer, head int, h *chosenHead, context int) {
 	w := &c.work[worker]
 	scores := w.scores[:context]

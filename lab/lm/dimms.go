@@ -11,21 +11,21 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// Node is the simulated hardware: one replica's share of a configuration's channels, and the
-// mistake that is planted in it.
+// Node is the simulated hardware: one replica's share of a configuration's channels, and a planted
+// mistake, if any.
 type Node struct {
 	Config *configs.Config
 	Plant  Plant
-	// Exact turns an exact shortcut off: see decode of values.NewHostRank.
+	// Exact disables a shortcut without effect on results: see decode of values.NewHostRank.
 	Exact bool
 }
 
-// Plant is a mistake on the path of keys, values and results: one of package pim's, or
+// Plant is a mistake planted on the path of keys, values and results: one of package pim's, or
 // StaleRankset.
 type Plant string
 
-// StaleRankset has the ranksets work from the descriptor of the layer before: keys and values go
-// where they should, the program runs where the layer before it ran.
+// StaleRankset makes the ranksets use the descriptor of the layer before: keys and values go to the
+// right place, but the program runs at the place of the layer before.
 const StaleRankset Plant = "rankset"
 
 // Plants returns all mistakes that can be planted.
@@ -33,21 +33,21 @@ func Plants() []string {
 	return []string{string(values.MistakeLane), string(values.MistakeBank), string(values.MistakeQuad), string(StaleRankset)}
 }
 
-// dimms is attention on what is stored in the DIMMs' banks. Layer l of a sequence lies on rankset
-// (l + offset) mod R (L3, section 5.1), its heads are spread over the channels; offsets go round
-// the sequences.
+// dimms is attention on the data in the DIMMs' banks. Layer l of a sequence is on rankset (l +
+// offset) mod R (L3, section 5.1), with its heads spread over the channels; sequences take the
+// offsets in turn.
 type dimms struct {
 	model *Model
 	stale bool
 	ranks [][]*values.HostRank // by channel and rankset
-	// places is where each head's rows are, by sequence, then layer and head.
+	// places is the rows of each head, by sequence, then layer and head.
 	places [][]place
 
-	stored, attended   units.Bytes // tokens of prompts stored; tokens that decode steps attended for
-	vector, descriptor units.Bytes // of a head's vector on the channel, and of its descriptor
-	chunkTokens        int         // that the banks of a rank score at once
+	stored, attended   units.Bytes // by prompts; by decode steps over all attended tokens
+	vector, descriptor units.Bytes // of a head's vector on the channel; of its descriptor
+	chunkTokens        int         // tokens that the banks of a rank score at once
 
-	sent    *host // keys and values as they were sent, for the error against float64
+	sent    *host // keys and values as sent, for the error against float64
 	scratch []scratch
 }
 
@@ -57,7 +57,7 @@ type place struct {
 	firstRow         int32
 }
 
-// scratch is what a worker needs of its own.
+// scratch is the data of one worker.
 type scratch struct {
 	vectors [3][]uint16 // q, k, v
 	query   [1][]uint16
@@ -65,7 +65,7 @@ type scratch struct {
 	err     error
 }
 
-// newDIMMs returns DIMMs with room for sequences of those lengths, in heads of a shape.
+// newDIMMs returns DIMMs for sequences of those lengths, in heads of one shape.
 func newDIMMs(m *Model, on *Node, sent *host, shape pim.HeadShape, lengths []int) (*dimms, error) {
 	c := on.Config
 	channels, ranksets := c.Node.Channels/c.Node.GPUs, c.Node.Ranksets
@@ -84,7 +84,7 @@ func newDIMMs(m *Model, on *Node, sent *host, shape pim.HeadShape, lengths []int
 	burst := units.Bytes(c.DRAM.BurstBytes())
 	d.descriptor = (c.PIM.Descriptor + burst - 1) / burst * burst
 	used := d.placeHeads(lengths, channels, ranksets, c.Comm.Rotation, &geometry)
-	capacity := int(c.RankRoom()/c.PIM.UnitBytes(&c.DRAM.Spec)) * 2 // rows: a unit is a row of keys and one of values
+	capacity := int(c.RankRoom()/c.PIM.UnitBytes(&c.DRAM.Spec)) * 2 // in rows: a unit is a row of keys and one of values
 	for channel := range channels {
 		d.ranks = append(d.ranks, nil)
 		for rankset := range ranksets {
@@ -104,7 +104,7 @@ func newDIMMs(m *Model, on *Node, sent *host, shape pim.HeadShape, lengths []int
 	return d, nil
 }
 
-// placeHeads gives each head of each sequence rows for its final length, and returns the rows
+// placeHeads assigns rows to each head of each sequence, for its final length, and returns the rows
 // in use by channel and rankset.
 func (d *dimms) placeHeads(lengths []int, channels, ranksets int, rotation bool, g *pim.Geometry) (used [][]int32) {
 	m := d.model
@@ -157,8 +157,8 @@ func (d *dimms) store(layer int, lanes []*lane[float32]) error {
 	return d.err()
 }
 
-// attend has the program of each head append the newest key and value, and attend over all that
-// is stored.
+// attend runs the program of each head, which appends the newest key and value and attends over all
+// stored ones.
 func (d *dimms) attend(layer int, lanes []*lane[float32]) error {
 	m := d.model
 	if layer == 0 {

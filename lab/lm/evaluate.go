@@ -17,10 +17,10 @@ import (
 type Evaluation struct {
 	Prompt, Steps int       // tokens prefilled, tokens decoded
 	NLL           []float64 // nats, of the token after each decoded one
-	// MaxError is Session.MaxError. With a policy it is the difference from attention in float64 to the same tokens;
-	// MaxRelativeError is then that of a head's result in relative L2 norm.
+	// MaxError is Session.MaxError. With a policy it is the largest difference from attention in float64 to the same
+	// tokens; MaxRelativeError is then the largest of a head's result in relative L2 norm.
 	MaxError, MaxRelativeError float64
-	// Attended is what a policy attended to; nil without one.
+	// Attended is the policy's attention; nil without a policy.
 	Attended *Attended
 }
 
@@ -40,10 +40,10 @@ func (e *Evaluation) WriteNLL(w io.Writer) error {
 	return b.Flush()
 }
 
-// Evaluate prefills the first prompt bytes of a text and decodes the next steps one by
-// one, until ctx is done. The step at position i predicts byte i+1, so the text has more than
-// prompt + steps bytes. observe sees the position of each step; it may be
-// nil. A prediction that is not finite is an error: the formats cannot hold the model.
+// Evaluate prefills the first prompt bytes of a text and decodes the next steps one by one, until
+// ctx is done. The step at position i predicts byte i+1, so the text has more than prompt + steps
+// bytes. observe is called with the position of each step; it may be nil. A prediction that is not
+// finite returns an error: the formats cannot hold the model's values.
 func Evaluate(ctx context.Context, m *Model, on *Node, text []byte, prompt, steps int, observe func(position int)) (*Evaluation, error) {
 	if err := checkLengths(m, text, prompt, steps); err != nil {
 		return nil, err
@@ -59,19 +59,19 @@ func Evaluate(ctx context.Context, m *Model, on *Node, text []byte, prompt, step
 	return e, err
 }
 
-// Attends says to what decode steps attend.
+// Attends says how decode steps attend.
 type Attends struct {
 	Policy *policy.Spec
-	Widths llm.Widths // of which KVBits and KVScales are those of stored keys and values; else FP16
-	// Watch sees each choice, by layer and head in the order of the steps; it may be nil.
+	Widths llm.Widths // KVBits and KVScales are those of stored keys and values; otherwise FP16
+	// Watch is called with each choice, by layer and head in the order of the steps; it may be nil.
 	Watch Watch
 }
 
-// EvaluatePolicy is Evaluate with attention by a policy's section. On a node the DIMMs are the home of keys and
-// values (homes). Without (nil) it computes in float64, so that results can be compared with independent ones: a
-// difference in the last bit may change a choice. q, k and v are rounded to FP16 in both, or k and v to fewer bits. Prompts attend
-// to everything but what the policy masks. The policy's choices are compared with attention to
-// everything at each step. What the section's files or the DIMMs cannot hold is an input.Error.
+// EvaluatePolicy is Evaluate with attention by a policy's section. On a node the DIMMs store keys and values (homes). Without a
+// node (nil) it computes in float64, so that results can be compared with independent ones: a difference in the last bit may
+// change a choice. q, k and v are rounded to FP16 in both, or k and v to fewer bits. Prompts attend to all tokens except those
+// that the policy masks. At each step the policy's choices are compared with attention to all tokens. Values that the section's
+// files or the DIMMs cannot hold return an input.Error.
 func EvaluatePolicy(ctx context.Context, m *Model, on *Node, a *Attends, text []byte, prompt, steps int, observe func(position int)) (*Evaluation, error) {
 	if err := checkLengths(m, text, prompt, steps); err != nil {
 		return nil, err
@@ -85,8 +85,8 @@ func EvaluatePolicy(ctx context.Context, m *Model, on *Node, a *Attends, text []
 	return evaluateChosen[float32](ctx, m, on, a, text, prompt, steps, observe)
 }
 
-// evaluateLatent predicts a text with a model of latent attention under a policy, in float64 on rows in FP16. What the policy attends to is
-// not compared with attention to everything.
+// evaluateLatent predicts a text with a model of latent attention under a policy, in float64 on rows in FP16. It does not compare the
+// policy with attention to all tokens.
 func evaluateLatent(ctx context.Context, m *Model, on *Node, a *Attends, text []byte, prompt, steps int, observe func(position int)) (*Evaluation, error) {
 	if on != nil {
 		return nil, m.noDIMMs()
@@ -109,8 +109,8 @@ func evaluateLatent(ctx context.Context, m *Model, on *Node, a *Attends, text []
 	return predict(ctx, d, text, prompt, steps, observe)
 }
 
-// evaluateChosen predicts a text under a policy, in float32 or float64. With a node, attention is computed where
-// the policy puts it, on its ranks and GPUs.
+// evaluateChosen predicts a text under a policy, in float32 or float64. With a node, it computes attention where
+// the policy stores tokens, on ranks and GPUs.
 func evaluateChosen[T real](ctx context.Context, m *Model, on *Node, a *Attends, text []byte, prompt, steps int, observe func(position int)) (*Evaluation, error) {
 	v, err := policy.NewValues(a.Policy, m.Attention())
 	if err != nil {
@@ -153,7 +153,7 @@ func checkLengths(m *Model, text []byte, prompt, steps int) error {
 	return nil
 }
 
-// predict is Evaluate of the first sequence of a decoder.
+// predict is Evaluate for the first sequence of a decoder.
 func predict[T real](ctx context.Context, s *decoder[T], text []byte, prompt, steps int, observe func(position int)) (*Evaluation, error) {
 	if _, err := s.Prefill(0, text[:prompt]); err != nil {
 		return nil, err

@@ -18,32 +18,32 @@ import (
 	"github.com/l3sim/l3sim/units/portable"
 )
 
-// homes is decode attention by a policy of which DIMMs are the home. The program of a rank attends to the home
-// part of a head's selection, the GPUs attend in float32 to theirs, and merge the results by their log-sum-exps.
+// homes is decode attention of a policy whose tokens are in DIMMs. The program of a rank attends to the part of a
+// head's selection in the DIMMs, the GPUs attend in float32 to theirs, and merge the results by their log-sum-exps.
 //
-// Heads that choose pages have all tokens in the DIMMs, each at its own place, and the program reads a list.
-// Of other heads the tokens of the home part lie one behind another, in the order in which they came
-// home: the program reads them all. Heads that stream have all of theirs on the GPUs, or with stream_device = "home"
-// in a ring of places, whose order attention does not see.
+// A head that chooses pages has all tokens in the DIMMs, each at its own place, and the program reads a list. The
+// tokens of other heads are contiguous, in the order in which they came to the DIMMs, and the program reads all.
+// Heads that stream have all tokens on the GPUs or, with stream_device = "home", in a ring of places, whose order
+// does not affect attention.
 type homes struct {
 	model  *Model
 	narrow *narrowing // nil: 16 bits
 	dimms  *dimms
-	bounds *dimms // rows of pages' bounds, which the ranks score; nil where the GPUs do
+	bounds *dimms // rows of pages' bounds, which the ranks score; nil if the GPUs do
 	heads  []homeHead
 	work   []homeWork
-	ring   *policies.Streaming // where heads stream at home; else nil
+	ring   *policies.Streaming // for heads that stream in the DIMMs; else nil
 }
 
 // homeHead is one head of a layer.
 type homeHead struct {
 	streams bool
 	pages   pages // nil: none
-	tokens  int   // at home
-	bounded int   // pages whose bounds are at home
-	worker  int   // that computes the head
+	tokens  int   // in the DIMMs
+	bounded int   // pages with bounds in the DIMMs
+	worker  int   // computes the head
 	run     values.DecodeHead
-	groups  int // of keys whose scales are at home
+	groups  int // groups of keys with scales in the DIMMs
 }
 
 // homeWork is a worker's scratch.
@@ -54,8 +54,8 @@ type homeWork struct {
 	part            []float64 // [HeadDim]
 	scores, weights []float32 // by token
 	err             error     // of a scorer
-	largest         float64   // error so far, of an element
-	relative        float64   // and of a head's result, relative L2
+	largest         float64   // largest error so far, of an element
+	relative        float64   // largest error so far, of a head's result in relative L2
 }
 
 // pages is a state that chooses pages.
@@ -67,10 +67,10 @@ type pages interface {
 	LogicalTokens() int
 }
 
-// OnDIMMs says that DIMMs can be the home of a policy's keys and values.
+// OnDIMMs says that DIMMs can store a policy's keys and values.
 func OnDIMMs(s *policy.Spec) bool { return slices.Contains(s.List().At(policy.InDIMMs), s.Name) }
 
-// newHomes gives the heads of c DIMMs, of a sequence of up to limit tokens.
+// newHomes gives the heads of c DIMMs, for a sequence of up to limit tokens.
 func newHomes[T real](c *chosen[T], on *Node, s *policy.Spec, limit int) error {
 	m := c.model
 	if !OnDIMMs(s) {
@@ -107,7 +107,7 @@ func newHomes[T real](c *chosen[T], on *Node, s *policy.Spec, limit int) error {
 		}
 	}
 	if bounds > 0 {
-		if by == "rank" { // its unit reads bounds over the rank's bus
+		if by == "rank" { // the rank's unit reads bounds over the rank's bus
 			c := *on.Config
 			c.PIM.ProcessingUnit = pim.RankLevelUnit
 			on = &Node{Config: &c, Plant: on.Plant, Exact: on.Exact}
@@ -117,7 +117,7 @@ func newHomes[T real](c *chosen[T], on *Node, s *policy.Spec, limit int) error {
 	return err
 }
 
-// bound sends bounds of pages that are full to the ranks that score them.
+// bound sends bounds of full pages to the ranks that score them.
 func (o *homes) bound(worker, at int) error {
 	x := &o.heads[at]
 	x.worker = worker
@@ -134,7 +134,7 @@ func (o *homes) bound(worker, at int) error {
 	return nil
 }
 
-// score has a rank score the first pages of a head.
+// score makes a rank score the first pages of a head.
 func (o *homes) score(worker, at int, scores []float64, split []float32) {
 	if len(scores) == 0 {
 		return
@@ -152,8 +152,8 @@ func (o *homes) score(worker, at int, scores []float64, split []float32) {
 	}
 }
 
-// attend sets out to a head's result of a step. The weights are those of the parts in turn. A rank returns
-// no weights, and they are NaN.
+// attend sets out to a head's result of a step. It returns the weights of the parts in turn; those of a
+// rank, which returns none, are NaN.
 func (o *homes) attend(worker, at int, h *chosenHead, out []float64) (weights []float32, err error) {
 	w := &o.work[worker]
 	if w.err != nil {
@@ -185,7 +185,7 @@ func (o *homes) attend(worker, at int, h *chosenHead, out []float64) (weights []
 	return w.weights, nil
 }
 
-// open attends on the GPUs to the tokens of a part that are not narrow yet. It returns the others, nil if there are no others.
+// open attends on the GPUs to the tokens of a part that are still in 16 bits. It returns the others, nil if there are none.
 func (o *homes) open(w *homeWork, h *chosenHead, p *policy.Part) (rest *policy.Part, lse float64) {
 	n, end := h.narrow.tokens(), p.Ranges[0][1]
 	lse = w.near(o.model, h, [][2]int{{n, end}})
@@ -195,7 +195,7 @@ func (o *homes) open(w *homeWork, h *chosenHead, p *policy.Part) (rest *policy.P
 	return &policy.Part{Ranges: [][2]int{{0, n}}}, lse
 }
 
-// near sets part to attention to ranges in float32, as GPUs compute it, and returns its log-sum-exp.
+// near sets part to attention to ranges in float32, as on GPUs, and returns its log-sum-exp.
 func (w *homeWork) near(m *Model, h *chosenHead, ranges [][2]int) (lse float64) {
 	d, scores := m.HeadDim, w.scores[:0]
 	rows := func(x []float32, r [2]int) blas32.General {
@@ -228,7 +228,8 @@ func (w *homeWork) near(m *Model, h *chosenHead, ranges [][2]int) (lse float64) 
 	return float64(top) + portable.Log(sum)
 }
 
-// far sets part to what a rank returns for the home part of a selection, and returns its log-sum-exp.
+// far sets part to a rank's result for the part of a selection in the DIMMs, and returns its
+// log-sum-exp.
 func (o *homes) far(worker, at int, h *chosenHead, p *policy.Part) (lse float64, err error) {
 	x, w, d := &o.heads[at], &o.work[worker], o.model.HeadDim
 	newest := len(h.keys)/d - 1
@@ -276,7 +277,7 @@ func (o *homes) far(worker, at int, h *chosenHead, p *policy.Part) (lse float64,
 	return float64(float32(sums[0])), nil
 }
 
-// compare notes how far a result is from attention to the same tokens in float64.
+// compare records the difference of a result from attention in float64 to the same tokens.
 func (o *homes) compare(worker int, got, exact []float64) {
 	w := &o.work[worker]
 	var off, all float64
@@ -299,7 +300,7 @@ func (o *homes) errors() (largest, relative float64) {
 	return largest, relative
 }
 
-// send stores the tokens that are not home yet, up to one, each at its own place.
+// send stores the tokens up to newest that are not in the DIMMs yet, each at its own place.
 func (o *homes) send(worker, at int, h *chosenHead, newest int) error {
 	x := &o.heads[at]
 	for ; x.tokens < newest; x.tokens++ {
@@ -310,8 +311,8 @@ func (o *homes) send(worker, at int, h *chosenHead, newest int) error {
 	return nil
 }
 
-// turn stores the tokens of the ring that are not home yet: the sink's at their own places, the others one behind another and
-// then over the oldest.
+// turn stores the tokens of the ring that are not in the DIMMs yet: the sink's at their own places, the others in sequence
+// and then over the oldest.
 func (o *homes) turn(worker, at int, h *chosenHead, newest int) error {
 	x, sink, window := &o.heads[at], o.ring.Sink, o.ring.Window
 	for ; x.tokens <= newest; x.tokens++ {
@@ -326,7 +327,7 @@ func (o *homes) turn(worker, at int, h *chosenHead, newest int) error {
 	return nil
 }
 
-// copies stores those of the ranges' tokens that are not home yet, but for the newest, one behind another.
+// copies stores the ranges' tokens that are not in the DIMMs yet, except for the newest, in sequence.
 func (o *homes) copies(worker, at int, h *chosenHead, ranges [][2]int, newest int) error {
 	x := &o.heads[at]
 	skip := x.tokens
@@ -346,7 +347,7 @@ func (o *homes) copies(worker, at int, h *chosenHead, ranges [][2]int, newest in
 	return nil
 }
 
-// store puts a token's key and value into a place of a head's rows.
+// store writes a token's key and value to a place of a head's rows.
 func (o *homes) store(worker, at int, h *chosenHead, place, token int) error {
 	p := o.dimms.places[0][at]
 	k, v, scales := o.encode(worker, h, token)
@@ -362,7 +363,7 @@ func (o *homes) store(worker, at int, h *chosenHead, place, token int) error {
 	return o.dimms.rank(p).StoreNarrow(p.firstRow, place, k, v, scales)
 }
 
-// encode returns key and value of a token as they are stored, valid until the next call.
+// encode returns key and value of a token in their stored form, valid until the next call.
 func (o *homes) encode(worker int, h *chosenHead, token int) (k, v []uint16, scales [2]pim.Scales) {
 	d, x := o.model.HeadDim, &o.work[worker].vectors
 	from, to := token*d, (token+1)*d

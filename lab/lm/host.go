@@ -10,11 +10,11 @@ import (
 	"github.com/l3sim/l3sim/units/portable"
 )
 
-// host is attention in float32 on keys and values in memory: what the GPU does while
-// it prefills, and the reference that has no DIMMs.
+// host is attention in float32 on keys and values in memory: for prompts on the GPU, and as the
+// reference without DIMMs.
 type host struct {
 	model *Model
-	// rounded rounds q, k and v to FP16 first, as they are where DIMMs store them.
+	// rounded rounds q, k and v to FP16 first, as DIMMs store them.
 	rounded bool
 	kept    [][]keptHead // by sequence; by layer and head
 	scores  [][]float32  // by worker
@@ -24,7 +24,7 @@ type host struct {
 // keptHead is the keys and values of one head, [positions, HeadDim] each.
 type keptHead struct{ keys, values []float32 }
 
-// newHost returns one that can hold sequences of those lengths.
+// newHost returns a host for sequences of those lengths.
 func newHost(m *Model, lengths []int, rounded bool) *host {
 	h := &host{model: m, rounded: rounded, scores: make([][]float32, m.workers), exact: make([][]float64, m.workers)}
 	longest := 0
@@ -69,7 +69,7 @@ func (h *host) keep(layer int, lanes []*lane[float32]) {
 	})
 }
 
-// attend keeps the tokens' keys and values, then attends for each token and head, side by side.
+// attend keeps the tokens' keys and values, then attends for each token and head, in parallel.
 func (h *host) attend(layer int, lanes []*lane[float32]) error {
 	m := h.model
 	h.keep(layer, lanes)
@@ -101,8 +101,8 @@ func (h *host) head(worker int, kept *keptHead, n int, q, out []float32) {
 	blas32.Gemv(blas.Trans, float32(1/sum), matrix, vector(w), 0, vector(out))
 }
 
-// deviation returns the largest difference of a head's result from attention in
-// float64 on the keys and values that were sent to the DIMMs.
+// deviation returns the largest difference of a head's result from attention in float64 on the keys
+// and values sent to the DIMMs.
 func (h *host) deviation(worker int, kept *keptHead, n int, q, got []float32) float64 {
 	d := h.model.HeadDim
 	w, scale := h.exact[worker][:n], h.model.scale()

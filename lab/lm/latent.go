@@ -10,14 +10,14 @@ import (
 	"github.com/l3sim/l3sim/llm"
 )
 
-// LatentShape is the shape of latent attention, alike in all layers. The zero value is a model whose heads have keys and values of
-// their own.
+// LatentShape is the shape of latent attention, alike in all layers. The zero value is for models whose heads have their own keys
+// and values.
 type LatentShape struct {
 	attention.Latent
-	Rank int     // elements of the vector that queries are made of
+	Rank int     // elements of the vector from which queries are made
 	Base float64 // of the rotary positions
 	llm.Indexer
-	Layers string // letters of llm.LayerPattern: I for a layer with an indexer, S for one that shares a choice; "" where all have one
+	Layers string // letters of llm.LayerPattern: I for a layer with an indexer, S for one that shares a choice; "" if all have one
 }
 
 // Is says that attention is latent.
@@ -38,7 +38,7 @@ type latentLayer struct {
 	queryUp   blas32.General // [Heads·Key, Rank]
 	row       blas32.General // [Row, Width]
 	rowNorm   []float32      // [Latent]
-	expand    []float32      // [Heads·(Nope + Value), Latent], as attention.Expand takes it
+	expand    []float32      // [Heads·(Nope + Value), Latent], in the form of attention.Expand
 	index     *indexLayer    // nil: no indexer
 }
 
@@ -50,20 +50,20 @@ type indexLayer struct {
 	weights       blas32.General // [IndexHeads, Width]
 }
 
-// latentLane is what latent attention makes of a token.
+// latentLane is a token's vectors in latent attention.
 type latentLane[T real] struct {
 	rank     []T // [Rank], normed
 	queries  []T // [Heads, Key], rotated
 	row      []T // [Row]: the normed latent, the rotated key
-	absorbed []T // [Heads, Row]: queries of rows
+	absorbed []T // [Heads, Row]: queries for rows
 	latents  []T // [Heads, Latent]: results over rows
 	cos, sin []T // of each pair, at the token's position
 	index    indexLane[T]
-	selected policy.Selection // what a policy chose
-	choice   policy.Selection // what the latest layer with an indexer chose
+	selected policy.Selection // choice of a policy
+	choice   policy.Selection // choice of the latest layer with an indexer
 }
 
-// indexLane is what the indexer makes of a token.
+// indexLane is a token's vectors in the indexer.
 type indexLane[T real] struct {
 	queries, key, weights []T
 	wide                  policy.Index
@@ -80,7 +80,7 @@ func newLatentLane[T real](s *LatentShape) latentLane[T] {
 	}
 }
 
-// projectLatent sets queries and row of each token, and what the indexer makes of it.
+// projectLatent sets queries and row of each token, and its vectors in the indexer.
 func projectLatent[T real](m *Model, y *latentLayer, lanes []*lane[T]) {
 	multiply(m, lanes, func(l *lane[T]) []product[T] {
 		all := []product[T]{{&y.queryDown, l.normed, l.latent.rank}, {&y.row, l.normed, l.latent.row}}
@@ -115,7 +115,8 @@ func projectLatent[T real](m *Model, y *latentLayer, lanes []*lane[T]) {
 	})
 }
 
-// indexes norms and rotates what the indexer makes of the token: the first Rope elements of the key and of each query.
+// indexes normalises and rotates the token's vectors in the indexer: the first Rope elements of the key and of each
+// query.
 func (l *latentLane[T]) indexes(s *LatentShape, y *indexLayer, epsilon float64) {
 	i := &l.index
 	layerNorm(i.key, y.keyNorm, y.bias, epsilon)

@@ -13,10 +13,11 @@ import (
 
 // LatentForm says how latent attention is computed.
 type LatentForm struct {
-	// Expanded attends to keys and values of each head that are made of the rows; else attention runs on the rows themselves.
+	// Expanded attends to keys and values of each head that are made from the rows; otherwise attention uses the rows
+	// themselves.
 	Expanded bool
-	Rows     string // format in which rows are stored: "fp16", "bf16", or "" as they are computed
-	Index    string // of index keys, and of their queries: "fp8" with a scale a vector, as DeepSeek-V3.2 has them, "bf16", or ""
+	Rows     string // format of stored rows: "fp16", "bf16", or "" for the computed form
+	Index    string // format of index keys and their queries: "fp8" with a scale per vector, as in DeepSeek-V3.2, "bf16", or ""
 }
 
 // Check has the rules of a form.
@@ -25,7 +26,7 @@ func (f LatentForm) Check(c *input.Check) {
 	input.OneOf(c, "index", f.Index, "", "fp8", "bf16")
 }
 
-// roundIndex puts in the place of an index key, or of a head's query of one, what is stored of it.
+// roundIndex replaces an index key, or a head's query for one, by its stored value.
 func roundIndex(v []float64, format string) {
 	switch format {
 	case "bf16":
@@ -45,25 +46,25 @@ func roundIndex(v []float64, format string) {
 }
 
 // latentAttend is attention of sequences whose tokens leave one row for all heads, in T. A policy, if any, chooses by layer, for all
-// heads together or some of them.
+// heads together or for some.
 type latentAttend[T real] struct {
 	model *Model
 	form  LatentForm
 	kept  [][]keptRows[T] // by sequence and layer
 	work  []latentWork[T] // by worker
 	watch Watch
-	see   func(layer int, l *lane[T], s policy.State) // after a choice; nil: nobody asks
+	see   func(layer int, l *lane[T], s policy.State) // called after a choice; nil: not called
 }
 
-// keptRows is what a sequence leaves in a layer, and what chooses of it.
+// keptRows is the data of a sequence in a layer, and the state that chooses from it.
 type keptRows[T real] struct {
 	rows         []T // [tokens so far, Row]
-	keys, values []T // [tokens so far, Heads·Key] and [.., Heads·Value]; expanded alone
+	keys, values []T // [tokens so far, Heads·Key] and [.., Heads·Value]; only if expanded
 	state        policy.State
 	indexed      policy.IndexedState   // state, if it chooses by the indexer
-	follows      policy.FollowingState // state, if it shares the choice of a layer below
+	follows      policy.FollowingState // state, if it shares the choice of a lower layer
 	narrow       []float32             // rows, for states
-	queries      [][]float32           // by head, [tokens of the prompt, Row], for states that choose in steps alone
+	queries      [][]float32           // by head, [tokens of the prompt, Row], for states that choose only in decode steps
 	weights      [][]float32           // by head, for Observe
 }
 
@@ -95,7 +96,8 @@ func newLatentAttend[T real](m *Model, form LatentForm, v policy.Values, limits 
 // latentPrefill is attention over a prompt.
 type latentPrefill[T real] struct{ *latentAttend[T] }
 
-// attend computes a prompt's attention: what each token chooses by the indexer, or the policy's mask.
+// attend computes a prompt's attention: to what each token chooses by the indexer, or under the
+// policy's mask.
 func (a latentPrefill[T]) attend(layer int, lanes []*lane[T]) error {
 	return a.layer(layer, lanes, true)
 }
@@ -149,7 +151,7 @@ func (a *latentAttend[T]) layer(layer int, lanes []*lane[T], prompt bool) error 
 	return nil
 }
 
-// roundRow rounds an element as it is stored.
+// roundRow rounds an element to its stored format.
 func roundRow[T real](x T, format string) T {
 	switch format {
 	case "fp16":
@@ -160,7 +162,7 @@ func roundRow[T real](x T, format string) T {
 	return x
 }
 
-// keep appends a token's row, and the keys and values that are made of it.
+// keep appends a token's row, and the keys and values made from it.
 func (a *latentAttend[T]) keep(k *keptRows[T], matrix []float32, l *lane[T]) {
 	s := &a.model.Latent
 	k.rows = append(k.rows, l.latent.row...)
@@ -173,8 +175,8 @@ func (a *latentAttend[T]) keep(k *keptRows[T], matrix []float32, l *lane[T]) {
 	attention.Expand(&s.Latent, k.keys[n*s.Heads*s.Key():], k.values[n*s.Heads*s.Value:], matrix, l.latent.row)
 }
 
-// choose sets what the heads of a token attend to. States see the rows as the keys and values of one KV head, and absorbed queries that
-// give the scores of either form when they are divided by √Row.
+// choose sets what the heads of a token attend to. States see the rows as keys and values of one KV head, and absorbed queries; divided
+// by √Row, these give the scores of either form.
 func (a *latentAttend[T]) choose(k *keptRows[T], l *lane[T], prompt bool) error {
 	if k.indexed != nil {
 		x, dim := &l.latent.index.wide, a.model.Latent.IndexDim
@@ -255,11 +257,12 @@ func (a *latentAttend[T]) head(w *latentWork[T], k *keptRows[T], l *lane[T], hea
 	k.weights[head] = v.attend(w.scores, &l.latent.selected, head, s.Scale(), k.weights[head][:0])
 }
 
-// vectors are a query, keys and values that are so far apart, and the result, which is as long as a value.
+// vectors are a query, keys and values with their strides, and the result, which has the length of a
+// value.
 type vectors[T real] struct {
 	query        []T
 	keys, values []T
-	key, value   int // elements from one to the next
+	key, value   int // distance in elements between successive vectors
 	out          []T
 }
 
@@ -346,7 +349,7 @@ func (m *Model) noDIMMs() error {
 	return &input.Error{Key: "attention", Value: "in DIMMs", Expected: "'l3lab eval --reference' for a model with latent attention: its rows are not computed on in the simulated DIMMs"}
 }
 
-// texts refuses a model whose tokens are no bytes, for those who give it texts.
+// texts refuses, for callers with texts, a model whose tokens are no bytes.
 func (m *Model) texts() error {
 	if m.Vocab == vocabulary {
 		return nil

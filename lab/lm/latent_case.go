@@ -12,9 +12,9 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// LatentCase is a model with latent attention, a text, and what an independent program computed of both in float64: the file has tokens
-// [T]; nll.WAY [T−1], of the token after each; and where positions says, attn.LAYER.WAY, the heads' results, and chosen.LAYER, the tokens
-// that the indexer chooses (−1: none). gap.LAYER [T] is how far the last chosen score lies above the next. WAY is dense or dsa.
+// LatentCase is a model with latent attention, a text, and an independent program's results for both in float64. The file has tokens [T];
+// nll.WAY [T−1], of the token after each; at the positions in positions attn.LAYER.WAY, the heads' results, and chosen.LAYER, the tokens
+// that the indexer chooses (−1: none). gap.LAYER [T] is the distance of the last chosen score above the next. WAY is dense or dsa.
 type LatentCase struct {
 	Model     *Weights
 	Tokens    []int
@@ -33,7 +33,7 @@ func (c *LatentCase) Ways() []string {
 	return []string{"dense", "dsa"}
 }
 
-// ReadLatentCase reads a case. What is wrong with the file is an input.Error.
+// ReadLatentCase reads a case. Errors of the file are of type input.Error.
 func ReadLatentCase(file *attention.Safetensors) (*LatentCase, error) {
 	w, err := ReadWeights(file)
 	if err != nil {
@@ -64,7 +64,7 @@ func ReadLatentCase(file *attention.Safetensors) (*LatentCase, error) {
 	return c, r.err
 }
 
-// First returns the case of the first tokens of its text. What it lists of later ones is left out of comparisons.
+// First returns the case for the first tokens of its text; comparisons leave out the results of later ones.
 func (c *LatentCase) First(tokens int) *LatentCase {
 	short := *c
 	short.Tokens = c.Tokens[:tokens]
@@ -118,17 +118,17 @@ func (r *caseReader) numbers(name string, shape ...int) []float64 {
 	return x
 }
 
-// LatentRun is what a model gives for the text of a case.
+// LatentRun is a model's results for the text of a case.
 type LatentRun struct {
 	NLL       []float64
 	Attention [][]float64 // by layer, [Positions, Heads·HeadDim]
-	Chosen    [][][]int32 // what each token attends to, by layer and token, ascending
+	Chosen    [][][]int32 // attended tokens, by layer and token, ascending
 }
 
-// LatentFormats are what a LatentCase is computed in: numbers, and rows as they are stored.
+// LatentFormats are the formats in which a LatentCase is computed: numbers, or stored rows.
 func LatentFormats() []string { return []string{"float64", "float32", "fp16", "bf16"} }
 
-// Run computes the case in one of its ways and LatentFormats: in float32, or in float64 on rows that are rounded to a format of 16 bits.
+// Run computes the case in one of its ways and one of LatentFormats: in float32, or in float64 on rows rounded to a format of 16 bits.
 // Index keys are not rounded.
 func (c *LatentCase) Run(ctx context.Context, way, format string, expanded bool, workers int) (*LatentRun, error) {
 	if !slices.Contains(LatentFormats(), format) {
@@ -144,7 +144,8 @@ func (c *LatentCase) Run(ctx context.Context, way, format string, expanded bool,
 	return runCase[float64](ctx, c, way, form, workers, nil)
 }
 
-// runCase is Run in T. see, which may be nil, sees each token in each layer after its choice.
+// runCase is Run in T. see, which may be nil, is called for each token in each layer after its
+// choice.
 func runCase[T real](ctx context.Context, c *LatentCase, way string, form LatentForm, workers int, see func(layer int, l *lane[T], s policy.State)) (*LatentRun, error) {
 	m := NewModel(c.Model, workers)
 	var values policy.Values
@@ -220,17 +221,17 @@ func (a caseAttend[T]) attend(layer int, lanes []*lane[T]) error {
 	return err
 }
 
-// LatentDifference is how far a run is from a case.
+// LatentDifference is the difference of a run from a case.
 type LatentDifference struct {
 	NLLMax       float64 `json:"nll_max_nats"`  // of a token
-	NLLMean      float64 `json:"nll_mean_nats"` // with its sign
+	NLLMean      float64 `json:"nll_mean_nats"` // signed
 	AttentionMax float64 `json:"attention_max"` // of an element of a head's result
-	Choices      int     `json:"choices"`       // that the case lists, by layer and position
-	Differing    int     `json:"differing"`     // choices that are not the case's
-	Gap          float64 `json:"gap"`           // the largest gap of one that differs
+	Choices      int     `json:"choices"`       // choices in the case, by layer and position
+	Differing    int     `json:"differing"`     // choices that differ from the case's
+	Gap          float64 `json:"gap"`           // largest gap among differing choices
 }
 
-// Compare returns how far a run in a way is from the case.
+// Compare returns the difference of a run in a way from the case.
 func (c *LatentCase) Compare(way string, r *LatentRun) (d LatentDifference) {
 	for i, x := range r.NLL {
 		off := x - c.NLL[way][i]

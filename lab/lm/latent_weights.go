@@ -16,7 +16,7 @@ import (
 	"github.com/l3sim/l3sim/llm"
 )
 
-// results are the first words of names of tensors that are no weights: a text and what a model gives for it (latent_case.go).
+// results are the first words of names of tensors that are no weights: a text and a model's results for it (latent_case.go).
 var results = []string{"tokens", "positions", "nll", "attn", "chosen", "gap"}
 
 // latentDims are the dimensions in the metadata of a model with latent attention.
@@ -30,10 +30,10 @@ type latentDims struct {
 	expertScale, base, epsilon      float64
 }
 
-// readLatentWeights returns the model of a file whose metadata has kv_lora: vocab, hidden, layers, heads, q_lora, kv_lora, nope, rope,
-// v, base, eps, and T, the longest sequence; with layers that have the tensor gate dense_width; with layers that have router, which pass
-// experts, experts, chosen, shared, width and scale; with layers that have index_q index_heads, index_dim and topk. Layers without it share
-// the choice of the latest layer that has it.
+// readLatentWeights returns the model of a file whose metadata has kv_lora. The metadata has vocab, hidden, layers, heads, q_lora, kv_lora,
+// nope, rope, v, base, eps, and T, the longest sequence. If layers have the tensor gate, it has dense_width; if layers have router (for
+// experts), it has experts, chosen, shared, width and scale; if layers have index_q, it has index_heads, index_dim and topk. Layers without
+// it share the choice of the latest layer that has it.
 func readLatentWeights(file *attention.Safetensors) (*Weights, error) {
 	d, err := readLatentDims(file)
 	if err != nil {
@@ -83,7 +83,7 @@ func (r *tensorReader) latentLayer(i int, w *Weights, d *latentDims) layer {
 	}
 }
 
-// network reads the network of a layer, which is dense where the file has its gate.
+// network reads the network of a layer, which is dense if the file has its gate.
 func (r *tensorReader) network(name func(string) string, width int, d *latentDims) network {
 	one := func(first string, hidden int) gated {
 		return gated{r.matrix(name(first+"gate"), hidden, width), r.matrix(name(first+"up"), hidden, width), r.matrix(name(first+"down"), width, hidden)}
@@ -110,7 +110,7 @@ func (r *tensorReader) network(name func(string) string, width int, d *latentDim
 	return n
 }
 
-// readLatentDims reads the dimensions that the file's tensors need, and checks those that must fit together.
+// readLatentDims reads the dimensions that the file's tensors need, and checks their consistency.
 func readLatentDims(file *attention.Safetensors) (*latentDims, error) {
 	d := &latentDims{}
 	dense, experts, index := hasPart(file, "gate"), hasPart(file, "router"), hasPart(file, "index_q")
@@ -160,7 +160,7 @@ func readLatentDims(file *attention.Safetensors) (*latentDims, error) {
 	return d, nil
 }
 
-// sharedLayers returns the letters of layers some of which share the choice of an indexer, "" where none does.
+// sharedLayers returns the letters of layers if some share the choice of an indexer, otherwise "".
 func sharedLayers(file *attention.Safetensors, layers int) (string, error) {
 	letters := bytes.Repeat([]byte{llm.Shared}, layers)
 	for i := range letters {

@@ -11,15 +11,15 @@ import (
 	"github.com/l3sim/l3sim/units/portable"
 )
 
-// Model computes what the GPU does: all but the attention of decode steps, in float32 or,
-// where results are compared with independent ones step by step, in float64.
-// The sums of its products in float32 are blas32's, whose order depends on the machine's
-// instruction set, and on nothing else: any number of workers gives the same bits.
+// Model computes the GPU's part: all but the attention of decode steps. It computes in float32 or,
+// for step-by-step comparison with independent results, in float64. blas32 computes the sums of
+// products in float32; their order depends only on the machine's instruction set, so any number of
+// workers gives the same bits.
 type Model struct {
 	*Weights
 	workers     int
-	cos, sin    []float32 // [Context, HeadDim/2], of the rotary positions; none with latent attention
-	frequencies []float64 // of pairs of the rotated key; with latent attention alone
+	cos, sin    []float32 // [Context, HeadDim/2], of the rotary positions; empty with latent attention
+	frequencies []float64 // of pairs of the rotated key; only with latent attention
 }
 
 // rotaryBase and normEpsilon are those of models without latent attention (ReadWeights).
@@ -47,25 +47,25 @@ func NewModel(w *Weights, workers int) *Model {
 	return m
 }
 
-// real is what a model computes in.
+// real is the number type of a model's computation.
 type real interface{ float32 | float64 }
 
-// lane is one token on its way through the model.
+// lane is one token in its computation through the model.
 type lane[T real] struct {
 	sequence, position int
 	token              int
 
 	x, normed  []T    // [Width]: the residual stream, and its norm
-	qkv        [3][]T // [Heads·HeadDim] each; none with latent attention
+	qkv        [3][]T // [Heads·HeadDim] each; empty with latent attention
 	latent     latentLane[T]
 	attended   []T // [Heads·HeadDim], the heads' results
-	added      []T // [Width], what attention adds
+	added      []T // [Width], the result of attention
 	networks   networkLane[T]
-	logits     []T // [Vocab], where they are asked for
+	logits     []T // [Vocab], if requested
 	withLogits bool
 }
 
-// newLane returns the vectors of one token on its way through the layers.
+// newLane returns the vectors of one token.
 func newLane[T real](m *Model) *lane[T] {
 	inner := m.Heads * m.HeadDim
 	l := &lane[T]{
@@ -82,14 +82,14 @@ func newLane[T real](m *Model) *lane[T] {
 	return l
 }
 
-// attender computes attention in one layer: it keeps the lanes' keys and values, and sets
-// attended of each lane, over all positions of its sequence up to its own.
+// attender computes attention in one layer: it keeps the lanes' keys and values, and sets attended
+// of each lane, over all positions of its sequence up to its own.
 type attender[T real] interface {
 	attend(layer int, lanes []*lane[T]) error
 }
 
-// forward takes tokens through the model. Lanes of one sequence come in the order of their
-// positions, which follow those that a has seen before.
+// forward computes tokens through the model. Lanes of one sequence are in the order of their
+// positions, which continue those that a has seen.
 func forward[T real](m *Model, lanes []*lane[T], a attender[T]) error {
 	for _, l := range lanes {
 		for i, x := range m.embedding[l.token*m.Width:][:m.Width] {
@@ -173,8 +173,8 @@ func dot(x []float64, w []float32) float64 {
 	return (a + b) + (c + d)
 }
 
-// multiply computes products of all lanes. The outputs of a product are shared by the workers
-// where there are not enough lanes for them.
+// multiply computes products of all lanes. With fewer lanes than workers, the workers share the
+// outputs of a product.
 func multiply[T real](m *Model, lanes []*lane[T], of func(*lane[T]) []product[T]) {
 	if len(lanes) >= m.workers {
 		m.each(len(lanes), func(_, n int) {
@@ -195,7 +195,7 @@ func multiply[T real](m *Model, lanes []*lane[T], of func(*lane[T]) []product[T]
 	})
 }
 
-// each calls work for 0 to n-1 on the model's workers, which it numbers from 0.
+// each calls work for 0 to n-1 on the model's workers, numbered from 0.
 func (m *Model) each(n int, work func(worker, i int)) {
 	if n == 1 || m.workers == 1 {
 		for i := range n {

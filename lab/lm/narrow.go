@@ -12,20 +12,21 @@ import (
 	"github.com/l3sim/l3sim/pim"
 )
 
-// keyGroup is the tokens whose keys share scales of each element: as many as KIVI keeps in 16 bits until they are narrowed
-// together (Liu et al., https://arxiv.org/abs/2402.02750).
+// keyGroup is the number of tokens whose keys share scales for each element: KIVI keeps that many in 16 bits until they
+// are narrowed together (Liu et al., https://arxiv.org/abs/2402.02750).
 const keyGroup = 128
 
-// narrowing is how keys and values are stored in 8 or 4 bits: each token as it comes, or whole groups once they are full, which
+// narrowing is the storage of keys and values in 8 or 4 bits: for each token at once, or in groups once they are full, which
 // stay in 16 bits on the GPUs until then. A prompt attends in 16 bits.
 type narrowing struct {
 	bits   int
 	fp8    bool
 	scales llm.KVScales
-	tensor [][2]pim.Scales // by layer, where a tensor has one: fitted to the prompt
+	tensor [][2]pim.Scales // by layer, if a tensor has one: fitted to the prompt
 }
 
-// newNarrowing returns that of widths, nil for 16 bits. Groups of keys go with policies that keep all tokens in their order.
+// newNarrowing returns the narrowing for widths, nil for 16 bits. Groups of keys require a policy that keeps all tokens in
+// order.
 func newNarrowing(m *Model, w *llm.Widths, s *policy.Spec) (*narrowing, error) {
 	n := &narrowing{bits: w.StoredBits(), fp8: w.KVFloat(), scales: cmp.Or(w.KVScales, llm.TokenScales)}
 	if n.fp8 {
@@ -56,17 +57,17 @@ func (m *Model) headShape(n *narrowing) pim.HeadShape {
 	return s
 }
 
-// narrowHead is what is stored of a head.
+// narrowHead is the stored data of a head.
 type narrowHead struct {
 	elements [2][]uint16 // [tokens, HeadDim] of keys and values
 	scales   [2][]pim.Scales
 	groups   [][]pim.Scales // of keys, by element
 }
 
-// tokens returns how many are narrow.
+// tokens returns the number of narrow tokens.
 func (h *narrowHead) tokens() int { return len(h.scales[pim.Value]) }
 
-// fit takes the scales of a layer's tensors from its prompt.
+// fit sets the scales of a layer's tensors from its prompt.
 func (n *narrowing) fit(layer int, heads []chosenHead) {
 	var most [2]float32
 	for i := range heads {
@@ -81,8 +82,7 @@ func (n *narrowing) fit(layer int, heads []chosenHead) {
 	}
 }
 
-// narrow stores tokens of a head, all or those of full groups, and puts what their elements stand for in the place of keys and
-// values.
+// narrow stores tokens of a head, all or those of full groups, and replaces keys and values by their stored values.
 func (n *narrowing) narrow(layer, d int, h *chosenHead) {
 	x, end := &h.narrow, len(h.keys)/d
 	if n.scales == llm.ChannelScales {

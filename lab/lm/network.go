@@ -13,8 +13,7 @@ type gated struct {
 	down     blas32.General // [Width, its width]
 }
 
-// network is what a layer adds after attention: networks that each token passes, and experts, of which it passes those that a router
-// chooses.
+// network is the part of a layer after attention: networks for every token, and experts, from which a router chooses.
 type network struct {
 	always []gated // a dense layer's own, or the shared experts
 	routed
@@ -26,21 +25,21 @@ type routed struct {
 	experts []gated
 	router  blas32.General // [experts, Width]
 	bias    []float32
-	chosen  int     // that a token passes
+	chosen  int     // per token
 	scale   float64 // of their sum
 }
 
-// networkLane is a token's way through the networks of a layer.
+// networkLane is a token's data in the networks of a layer.
 type networkLane[T real] struct {
-	router   []T       // what the router gives each expert
-	order    []float64 // router with the bias that only the choice of experts sees
+	router   []T       // the router's products
+	order    []float64 // router with the bias that only the choice of experts uses
 	top      []float64 // scratch
-	indices  []int32   // of the experts that are chosen
+	indices  []int32   // of the chosen experts
 	branches []branch[T]
-	passed   []branch[T] // those of the layer
+	passed   []branch[T] // networks of the layer for this token
 }
 
-// branch is a network that a token passes, with the weight of its result.
+// branch is a network that a token uses, and the weight of its result.
 type branch[T real] struct {
 	of              *gated
 	weight          T
@@ -63,7 +62,7 @@ func newNetworkLane[T real](m *Model) (n networkLane[T]) {
 	return n
 }
 
-// passNetwork adds what the networks of a layer give for the tokens' norms.
+// passNetwork adds the results of a layer's networks for the tokens' norms.
 func passNetwork[T real](m *Model, y *network, lanes []*lane[T]) {
 	if len(y.experts) > 0 {
 		multiply(m, lanes, func(l *lane[T]) []product[T] {
@@ -100,7 +99,7 @@ func passNetwork[T real](m *Model, y *network, lanes []*lane[T]) {
 	})
 }
 
-// route chooses the networks that the token passes. Of equal experts the lower one counts as better.
+// route chooses the token's networks. Of equal experts the lower one is better.
 func (n *networkLane[T]) route(y *network) {
 	n.passed = n.branches[:len(y.always)+y.chosen]
 	for i := range y.always {

@@ -10,15 +10,15 @@ import (
 	"github.com/l3sim/l3sim/units/portable"
 )
 
-// Session is some sequences on their way: prompts that are prefilled, then tokens that
-// are decoded one by one, all sequences side by side, in float32.
+// Session is several sequences in parallel, in float32: prompts are prefilled, then tokens are
+// decoded one by one.
 type Session struct {
 	decoder[float32]
 	host  *host  // the GPU's attention over prompts
 	dimms *dimms // attention of decode steps; nil without DIMMs
 }
 
-// decoder takes the tokens of some sequences through a model.
+// decoder computes the tokens of some sequences through a model.
 type decoder[T real] struct {
 	model         *Model
 	prefill, step attender[T]
@@ -26,13 +26,13 @@ type decoder[T real] struct {
 	reads         []sequence
 }
 
-type sequence struct{ length, limit int } // where a sequence stands
+type sequence struct{ length, limit int } // the state of a sequence
 
-const prefillTokens = 256 // the tokens of a prompt that are computed side by side
+const prefillTokens = 256 // prompt tokens computed in parallel
 
-// NewSession returns a session of sequences that grow up to limits tokens each. Without
-// DIMMs (nil) decode steps attend in float32 on the host. A limit beyond the model's context
-// is an input.Error, as is what the DIMMs cannot hold.
+// NewSession returns a session of sequences that grow up to limits tokens each. Without DIMMs (nil)
+// decode steps attend in float32 on the host. A limit beyond the model's context, or beyond the
+// DIMMs' capacity, returns an input.Error.
 func NewSession(m *Model, on *Node, limits []int) (*Session, error) {
 	if m.Latent.Is() {
 		return newLatentSession(m, on, limits)
@@ -52,7 +52,7 @@ func NewSession(m *Model, on *Node, limits []int) (*Session, error) {
 	return s, nil
 }
 
-// newLatentSession is NewSession of a model with latent attention, which attends to rows as they are computed.
+// newLatentSession is NewSession for a model with latent attention, which attends to unrounded rows.
 func newLatentSession(m *Model, on *Node, limits []int) (*Session, error) {
 	if on != nil {
 		return nil, m.noDIMMs()
@@ -67,7 +67,7 @@ func newLatentSession(m *Model, on *Node, limits []int) (*Session, error) {
 	return &Session{decoder: *d}, nil
 }
 
-// newDecoder returns one without attenders.
+// newDecoder returns a decoder without attenders.
 func newDecoder[T real](m *Model, limits []int) (decoder[T], error) {
 	s := decoder[T]{model: m}
 	for i, n := range limits {
@@ -83,8 +83,8 @@ func newDecoder[T real](m *Model, limits []int) (decoder[T], error) {
 	return s, nil
 }
 
-// Prefill computes a prompt of at least one token of a sequence that has none yet, and
-// returns the logits after its last token, valid until the sequence's next step.
+// Prefill computes a prompt of at least one token for an empty sequence, and returns the logits
+// after its last token, valid until the sequence's next step.
 func (s *decoder[T]) Prefill(sequence int, prompt []byte) ([]T, error) {
 	lanes := make([]*lane[T], min(prefillTokens, len(prompt)))
 	for i := range lanes {
@@ -111,8 +111,8 @@ func (s *decoder[T]) Prefill(sequence int, prompt []byte) ([]T, error) {
 	return last.logits, nil
 }
 
-// Step decodes: it gives each of the sequences a token and returns the logits after it, by
-// place in sequences, valid until the next step.
+// Step decodes: it appends a token to each of the sequences and returns the logits after it, in the
+// order of sequences, valid until the next step.
 func (s *decoder[T]) Step(sequences []int, tokens []byte) ([][]T, error) {
 	lanes := make([]*lane[T], len(sequences))
 	for i, n := range sequences {
@@ -135,8 +135,8 @@ func (s *decoder[T]) Step(sequences []int, tokens []byte) ([][]T, error) {
 	return logits, nil
 }
 
-// MaxError returns the largest difference of any element of an attention result that the DIMMs
-// gave from attention in float64 on the same keys and values; 0 without DIMMs.
+// MaxError returns the largest difference of any element of the DIMMs' attention results from
+// attention in float64 on the same keys and values; 0 without DIMMs.
 func (s *Session) MaxError() float64 {
 	if s.dimms == nil {
 		return 0
@@ -150,13 +150,13 @@ type Sampler struct {
 	random      *rand.Rand
 }
 
-// NewSampler returns the sampler of a sequence: at temperature 0 the likeliest token, else
-// one drawn by softmax(logits/temperature). Seed and sequence decide what is drawn.
+// NewSampler returns the sampler of a sequence: at temperature 0 it takes the likeliest token,
+// otherwise it draws from softmax(logits/temperature) with the seed and the sequence.
 func NewSampler(temperature float64, seed uint64, sequence int) *Sampler {
 	return &Sampler{temperature, rand.New(rand.NewPCG(seed, uint64(sequence)))}
 }
 
-// Next returns a token; equal logits go to the smaller one.
+// Next returns a token; of equal logits the smaller one.
 func (s *Sampler) Next(logits []float32) byte {
 	best := 0
 	for i, x := range logits {
@@ -181,9 +181,9 @@ func (s *Sampler) Next(logits []float32) byte {
 	return byte(best)
 }
 
-// Generate prefills the prompts and decodes tokens tokens after each, all sequences side
-// by side, until ctx is done. emit sees each token as it is chosen. It returns the session, whose
-// sequences hold all but their last token. Logits that are not finite are an error.
+// Generate prefills the prompts and decodes tokens tokens after each, all sequences in parallel,
+// until ctx is done. It calls emit with each token as it is chosen. It returns the session, whose
+// sequences hold all but their last token. Logits that are not finite return an error.
 func Generate(ctx context.Context, m *Model, on *Node, prompts [][]byte, tokens int, samplers []*Sampler, emit func(sequence int, token byte) error) (*Session, error) {
 	limits := make([]int, len(prompts))
 	sequences, next := make([]int, len(prompts)), make([]byte, len(prompts))

@@ -11,7 +11,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// LLM returns the model as the simulator's cost models know it: FP16, on one GPU.
+// LLM returns the model for the simulator's cost models: FP16, on one GPU.
 func (s Shape) LLM(name string) llm.Model {
 	return llm.Model{
 		Name: name, Layers: s.Layers, Hidden: s.Width, Heads: s.Heads, KVHeads: s.Heads, HeadDim: s.HeadDim,
@@ -19,23 +19,23 @@ func (s Shape) LLM(name string) llm.Model {
 	}
 }
 
-// Attention returns the model as policies know it.
+// Attention returns the model's shape for policies.
 func (s Shape) Attention() policy.Shape {
-	if l := &s.Latent; l.Is() { // all heads attend to the rows of one
+	if l := &s.Latent; l.Is() { // all heads attend to a common row per token
 		return policy.Shape{Layers: s.Layers, QueryHeads: s.Heads, KVHeads: 1, Dim: l.Row(), Value: l.Latent.Latent, Latent: true, ElementBits: 16,
 			LayerKinds: llm.LayerKinds{LayerPattern: l.Layers, Indexer: l.Indexer}}
 	}
 	return policy.Shape{Layers: s.Layers, QueryHeads: s.Heads, KVHeads: s.Heads, Dim: s.HeadDim, ElementBits: 16}
 }
 
-// Traffic is what a session has moved between its GPU and the DIMMs.
+// Traffic is the data that a session has moved between its GPU and the DIMMs.
 type Traffic struct {
 	PCIeDown, PCIeUp units.Bytes // elements: q, k and v down, results up
 	Channel          units.Bytes // bursts on the channels, both ways, with padding and descriptors
 }
 
-// Traffic returns what s has moved so far; nothing without DIMMs. What pim.relayout = "cpu"
-// reads and writes again on the channels is not in it.
+// Traffic returns the traffic of s so far; zero without DIMMs. It excludes the additional reads and
+// writes of pim.relayout = "cpu" on the channels.
 func (s *Session) Traffic() (t Traffic) {
 	d := s.dimms
 	if d == nil {
@@ -50,17 +50,17 @@ func (s *Session) Traffic() (t Traffic) {
 	return t
 }
 
-// Work is what units of the ranks did.
+// Work is the work of the ranks' units.
 type Work struct {
 	LayerSteps int64   // decode steps of one sequence in one layer
-	Clocks     float64 // of all ranks together, heads one after another, refresh included
+	Clocks     float64 // of all ranks together, with heads in sequence and refresh included
 	// Busy is the clocks of each unit.
 	BankPUs, CommandBus, DataBus, Adders, Softmax float64
 	Energy                                        dram.Energy
 }
 
-// MeasureSteps runs, command by command, the programs of steps decode steps that begin with a
-// context of first tokens (their own included), in every layer on all channels.
+// MeasureSteps runs, command by command, the programs of decode steps, the first of which has a
+// context of first tokens (its own included), in every layer on all channels.
 func MeasureSteps(ctx context.Context, m *Model, on *Node, first, steps int, w *Work) error {
 	c := on.Config
 	channels := c.Node.Channels / c.Node.GPUs
@@ -79,7 +79,7 @@ func MeasureSteps(ctx context.Context, m *Model, on *Node, first, steps int, w *
 		clocks, o := float64(times*r.TotalCycles), &r.TotalOccupancy
 		w.LayerSteps += int64(m.Layers)
 		w.Clocks += clocks
-		// A run may end with refreshes owed, which later ones pay.
+		// A run may end with postponed refreshes.
 		if owed := float64(times) * (float64(r.TotalCycles)/float64(d.TREFI-d.TRFC) - float64(r.Refreshes)); owed > 0 {
 			w.Clocks += float64(owed * float64(d.TRFC))
 			w.Energy = w.Energy.Plus(refresh.Times(owed))

@@ -13,8 +13,8 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// tinyLM is a byte-level model that was trained for this project on the source code of
-// Go's standard library. Weights are FP16.
+// tinyLM is a byte-level model, trained for this project on the source code of Go's standard
+// library. Weights are FP16.
 //
 //go:embed data/tiny_lm.safetensors
 var tinyLM []byte
@@ -25,7 +25,7 @@ var tinyLM []byte
 //go:embed data/tiny_lm_text.bin
 var sampleText []byte
 
-// Builtin returns the model that comes with the program.
+// Builtin returns the built-in model.
 func Builtin() (*Weights, error) {
 	file, err := attention.ParseSafetensors(tinyLM)
 	if err != nil {
@@ -34,19 +34,19 @@ func Builtin() (*Weights, error) {
 	return ReadWeights(file)
 }
 
-// SampleText returns the text that comes with the program. Nobody may change it.
+// SampleText returns the built-in text. Callers must not change it.
 func SampleText() []byte { return sampleText }
 
 // Shape is the architecture of a model: every layer is RMSNorm, attention with rotary positions, RMSNorm, and a gated network
 // (SwiGLU) or experts that are such networks.
 type Shape struct {
-	Layers, Width, Heads, HeadDim, Hidden int // HeadDim: of a head's result; Hidden: width of the SwiGLU
+	Layers, Width, Heads, HeadDim, Hidden int // HeadDim is the width of a head's result, Hidden that of the SwiGLU
 	Context                               int // longest sequence, in tokens
-	Vocab                                 int // tokens that there are; of a byte-level model 256
+	Vocab                                 int // number of tokens; 256 for a byte-level model
 	Latent                                LatentShape
 }
 
-const vocabulary = 256 // the tokens of a byte-level model
+const vocabulary = 256 // tokens of a byte-level model
 
 // Weights are a model's parameters, widened to float32. Matrices are [outputs, inputs].
 type Weights struct {
@@ -61,20 +61,20 @@ type Weights struct {
 // layer is the parameters of one layer.
 type layer struct {
 	attentionNorm, networkNorm []float32
-	qkv                        [3]blas32.General // q, k, v: [Heads·HeadDim, Width]; of no rows where attention is latent
-	latent                     *latentLayer      // nil: each head has keys and values of its own
+	qkv                        [3]blas32.General // q, k, v: [Heads·HeadDim, Width]; empty with latent attention
+	latent                     *latentLayer      // nil: each head has its own keys and values
 	output                     blas32.General    // [Width, Heads·HeadDim]
 	network
 }
 
-// Bounds of a model: beyond them a file is taken to be wrong.
+// Bounds of a model, beyond which a file is taken to be wrong.
 const (
 	maxLayers  = 1 << 10
 	maxWidth   = 1 << 16
 	maxContext = 1 << 20
 )
 
-// OpenWeights reads a safetensors file; what is wrong with it is an input.Error.
+// OpenWeights reads a safetensors file; its errors are of type input.Error.
 func OpenWeights(path string) (*Weights, error) {
 	file, err := attention.OpenSafetensors(path)
 	if err != nil {
@@ -87,11 +87,11 @@ func OpenWeights(path string) (*Weights, error) {
 	return w, nil
 }
 
-// ReadWeights returns the model of a file. Its metadata gives the shape: layers, d_model,
-// heads, head_dim, ffn, context, and vocab (256), rope ("rotate-half, base 10000") and
-// rms_eps (1e-5), which only have these values. Its tensors are those of tinyLM, of F16,
-// BF16 or F32. A file with kv_lora in its metadata is a model with latent attention (latent_weights.go).
-// Everything else is an input.Error.
+// ReadWeights returns the model of a file. Its metadata gives the shape: layers, d_model, heads,
+// head_dim, ffn, context, and vocab (256), rope ("rotate-half, base 10000") and rms_eps (1e-5), which
+// only have these values. Its tensors are those of tinyLM, of F16, BF16 or F32. A file with kv_lora in
+// its metadata is a model with latent attention (latent_weights.go). Any other file returns an
+// input.Error.
 func ReadWeights(file *attention.Safetensors) (*Weights, error) {
 	if file.Metadata("kv_lora") != "" {
 		return readLatentWeights(file)
@@ -157,11 +157,11 @@ func (w *Weights) readShape(file *attention.Safetensors) error {
 // tensorReader reads tensors and keeps the first error.
 type tensorReader struct {
 	file  *attention.Safetensors
-	known map[string]bool // names that were asked for
+	known map[string]bool // names that were read
 	err   error
 }
 
-// end returns the first error, or that the file has a tensor that nobody has asked for.
+// end returns the first error, or an error if the file has an unknown tensor.
 func (r *tensorReader) end(layers int) error {
 	for _, t := range r.file.Tensors {
 		if r.err == nil && !r.known[t.Name] {

@@ -1,6 +1,6 @@
-// Package loop judges the dataflow of the system l3 by measured decode iterations: a real GPU ran
-// the products of a model, vectors really went to pinned memory and back, and a stand-in of known
-// latency took the place of the units in memory.
+// Package loop judges the dataflow of the system l3 against measured decode iterations: a real GPU
+// ran the products of a model and moved vectors to pinned memory and back, and a stand-in of known
+// latency replaced the units in memory.
 //
 //   - Read reads the measurements: a Row is one iteration, a Series those that differ in the
 //     stand-in's latency alone.

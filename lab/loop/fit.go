@@ -12,12 +12,12 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// evaluations bounds a fit: four parameters settle in about 150.
+// evaluations bounds a fit: four parameters converge in about 150.
 const evaluations = 300
 
 // Fit returns assignments of the node's pcie.latency, wake, join (on several GPUs join_all_reduce) and
-// kernel_share such that the mean error of every fifth judged row, with the
-// measured GPU part, is least. The simplex search starts at the node's own values.
+// kernel_share that minimise the mean error of every fifth judged row, with the measured GPU part. The
+// simplex search starts at the node's own values.
 func Fit(m *Measured, o configs.Options) (sets []string, err error) {
 	r, j := &Report{}, judge{options: o, file: m.File, nodes: map[Case]*kinds.StandIn{}}
 	if err := j.choose(m, r); err != nil {

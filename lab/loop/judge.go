@@ -15,15 +15,15 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// Errors summarises predicted over measured, less one, as fractions.
+// Errors summarises predicted over measured, minus one, as fractions.
 type Errors struct {
 	Rows       int     `json:"rows"`
 	MAPE       float64 `json:"mape"`        // mean of the absolute
 	P90        float64 `json:"p90_ape"`     // 90th percentile of the absolute (nearest rank)
 	Bias       float64 `json:"bias"`        // mean, signed
 	JoulesBias float64 `json:"joules_bias"` // mean, signed, of joules
-	// JoulesError is the standard error of JoulesBias by the rows' scatter: the counter is read over a
-	// third of a second and is coarse. 0 for a single row.
+	// JoulesError is the standard error of JoulesBias from the rows' scatter, which is large since the
+	// coarse counter is read over a third of a second. 0 for a single row.
 	JoulesError float64 `json:"joules_standard_error"`
 }
 
@@ -33,7 +33,7 @@ type SeriesErrors struct {
 	Errors
 }
 
-// Whole is the errors over all judged rows of a file without chunks, or with them.
+// Whole is the errors over all judged rows of a file, either with or without chunks.
 type Whole struct {
 	Chunks bool `json:"chunks"`
 	Errors
@@ -45,7 +45,7 @@ type LeftOut struct {
 	Why string `json:"why"`
 }
 
-// Predicted is a row beside what the simulator says of it.
+// Predicted is a row with its prediction.
 type Predicted struct {
 	Case
 	Line     int     `json:"line"`
@@ -61,21 +61,21 @@ type Predicted struct {
 	series   *Series
 }
 
-// Report is what Judge finds.
+// Report is the result of Judge.
 type Report struct {
 	Schema  string         `json:"schema"`
 	File    string         `json:"file"`
 	Node    string         `json:"node"`
 	Series  []SeriesErrors `json:"series"`      // with the measured GPU part
 	Own     []SeriesErrors `json:"own_kernels"` // with the preset's kernels
-	All     []Whole        `json:"all"`         // of Series
+	All     []Whole        `json:"all"`         // over the series, with the measured GPU part
 	OwnAll  []Whole        `json:"all_own_kernels"`
-	HeldOut []Whole        `json:"held_out"` // of Series, rows to which nothing is fitted
+	HeldOut []Whole        `json:"held_out"` // the same, over rows to which nothing is fitted
 	Left    []LeftOut      `json:"left_out"`
-	Rows    []Predicted    `json:"rows"` // of the series that are judged
+	Rows    []Predicted    `json:"rows"` // of the judged series
 }
 
-// Judge runs every row of m through the dataflow of l3 on the node that the options describe.
+// Judge runs every row of m through the dataflow of l3 on the node of the options.
 func Judge(m *Measured, o configs.Options) (*Report, error) {
 	r := &Report{Schema: "l3sim/validate-loop/1", File: m.File, Node: o.Preset, Left: []LeftOut{}, Series: []SeriesErrors{}, Own: []SeriesErrors{}, Rows: []Predicted{}}
 	j := judge{options: o, file: m.File, nodes: map[Case]*kinds.StandIn{}}
@@ -104,10 +104,10 @@ func Judge(m *Measured, o configs.Options) (*Report, error) {
 	return r, nil
 }
 
-// isFitted says that the parameters of the link may be fitted to the judged row of that number: every fifth.
+// isFitted says whether the link's parameters may be fitted to the n-th judged row: every fifth.
 func isFitted(n int) bool { return n%5 == 2 }
 
-// fault returns why a series is not judged.
+// fault returns why a series is not judged, "" if it is.
 func (s *Series) fault(layers int) string {
 	if s.StandIn != Host && s.Chunk > 0 && s.Chunk < 2048 {
 		return "prompts' products fill every SM, so that the stand-in's own kernels wait for them"
@@ -122,7 +122,7 @@ func (s *Series) fault(layers int) string {
 		return nil
 	}
 	zero, waits := at(func(r Row) bool { return r.PIM == 0 }), at(func(r Row) bool { return r.PIM == 100 })
-	if waits == nil { // a file without 100 us: the first wait that it has
+	if waits == nil { // a file without 100 us: its first wait
 		waits = at(func(r Row) bool { return r.PIM > 0 })
 	}
 	if zero == nil || waits == nil {
@@ -135,15 +135,15 @@ func (s *Series) fault(layers int) string {
 	return ""
 }
 
-// judge predicts rows, with one node for each model, number of GPUs and of sub-batches.
+// judge predicts rows, with one node for each model, number of GPUs and number of sub-batches.
 type judge struct {
 	options configs.Options
 	file    string // of the measurements
 	nodes   map[Case]*kinds.StandIn
 }
 
-// node returns the node of a case: one replica whose memory channels carry more than the links, as the host's did, and
-// whose sub-batches keep their ranksets, as each had a stand-in of its own.
+// node returns the node of a case. It is one replica whose memory channels carry more than the links, as the host's
+// did, and whose sub-batches keep their ranksets, as each had its own stand-in.
 func (j *judge) node(s *Series) (*kinds.StandIn, error) {
 	key := Case{Model: s.Model, GPUs: s.GPUs, SubBatches: s.SubBatches}
 	if n := j.nodes[key]; n != nil {
@@ -170,8 +170,8 @@ func (j *judge) node(s *Series) (*kinds.StandIn, error) {
 	return n, err
 }
 
-// batch returns what an iteration of a series runs. Each sub-batch has a rankset of its own, and its
-// prompt another one: the copies of prompts stop no stand-in.
+// batch returns the batch of an iteration of a series. Each sub-batch has its own rankset, and its
+// prompt another: copies of prompts stop no stand-in.
 func (s *Series) batch() *scheduler.Batch {
 	b := &scheduler.Batch{Step: 1, Sub: make([]scheduler.SubBatch, s.SubBatches)}
 	for i := range b.Sub {
@@ -185,7 +185,7 @@ func (s *Series) batch() *scheduler.Batch {
 	return b
 }
 
-// choose fills a report with the rows that are judged, and what is left out.
+// choose adds the judged rows, and the series left out, to a report.
 func (j *judge) choose(m *Measured, r *Report) error {
 	for i := range m.Series {
 		s := &m.Series[i]
@@ -205,7 +205,7 @@ func (j *judge) choose(m *Measured, r *Report) error {
 	return nil
 }
 
-// predict sets what the simulator says of the rows of a report.
+// predict sets the predictions of a report's rows.
 func (j *judge) predict(r *Report) error {
 	for i := range r.Rows {
 		if err := j.row(&r.Rows[i]); err != nil {
@@ -272,7 +272,7 @@ func summarise(rows []Predicted, of, joules func(*Predicted) float64) (e Errors)
 	return e
 }
 
-// setLink gives all nodes other links.
+// setLink replaces the links of all nodes.
 func (j *judge) setLink(link pcie.Spec) {
 	for _, n := range j.nodes {
 		n.SetLink(link)

@@ -12,8 +12,9 @@ import (
 	"github.com/l3sim/l3sim/lab/csvfile"
 )
 
-// Columns are the columns of a file, in order. pim_us is the stand-in's latency in a layer, ms and joules are of
-// an iteration (joules of all GPUs), alone_us is the way of one layer's vectors by itself: down, stand-in, up.
+// Columns are the columns of a file, in order. pim_us is the stand-in's latency in a layer; ms and joules (of
+// all GPUs) are of an iteration; alone_us is the time of one layer's transfers without other work: down,
+// stand-in, up.
 var Columns = []string{"model", "tp", "sub_batches", "batch", "chunk", "finished", "standin", "pim_us", "ms", "joules", "alone_us"}
 
 // Stand-ins of the processing units.
@@ -26,14 +27,14 @@ const (
 
 var standIns = []string{None, Device, Host, Kernel}
 
-// Case is what rows of a series have in common.
+// Case is the common values of a series' rows.
 type Case struct {
 	Model      string `json:"model"`
 	GPUs       int    `json:"gpus"` // tensor parallelism
 	SubBatches int    `json:"sub_batches"`
 	Batch      int    `json:"batch"`    // decoding requests of a sub-batch
-	Chunk      int    `json:"chunk"`    // tokens of a prompt in each sub-batch; 0: none
-	Finished   int    `json:"finished"` // tokens of the chunk's prompt that were prefilled earlier
+	Chunk      int    `json:"chunk"`    // prompt tokens in each sub-batch; 0: none
+	Finished   int    `json:"finished"` // tokens of the chunk's prompt that were prefilled before
 	StandIn    string `json:"standin"`
 }
 
@@ -48,14 +49,14 @@ func (c *Case) String() string {
 // Row is one measured iteration.
 type Row struct {
 	Case
-	PIM    float64 // microseconds of the stand-in
+	PIM    float64 // latency of the stand-in in microseconds
 	MS     float64
 	Joules float64
 	Alone  float64 // microseconds
 	Line   int
 }
 
-// Series is the rows of a case, by latency of the stand-in, and the GPU's part of it.
+// Series is the rows of a case by the stand-in's latency, and the GPU's part of it.
 type Series struct {
 	Case
 	Rows []Row
@@ -63,13 +64,13 @@ type Series struct {
 	Why  string // why it is not judged; "" if it is
 }
 
-// Measured is a file.
+// Measured is the content of a file.
 type Measured struct {
 	File   string
 	Series []Series // in the order of the file
 }
 
-// Read reads a file of Columns. An error in it is an *input.Error with file and line.
+// Read reads a file of Columns. Its errors are of type *input.Error, with file and line.
 func Read(path string) (*Measured, error) {
 	text, err := input.ReadFile(path)
 	if err != nil {
@@ -78,7 +79,7 @@ func Read(path string) (*Measured, error) {
 	return Parse(input.Name(path), text)
 }
 
-// Parse is Read of the text of a file.
+// Parse is Read for the text of a file.
 func Parse(file string, text []byte) (*Measured, error) {
 	m := &Measured{File: file}
 	gpu, at := map[Case]Row{}, map[Case]int{}

@@ -14,7 +14,7 @@ func nothingToFit(file string) error {
 	return &input.Error{File: file, Expected: "three judged rows or more"}
 }
 
-// WriteText writes the errors of each series, of all rows, and what is left out.
+// WriteText writes the errors of each series and over all rows, and lists the series left out.
 func (r *Report) WriteText(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(t, "%s on %s\trows\tmean\tp90\tbias\tjoules\town kernels: mean\tp90\tbias\tjoules\t\n", r.File, r.Node)
@@ -39,8 +39,9 @@ func (r *Report) WriteText(w io.Writer) error {
 	return nil
 }
 
-// WriteFigure draws iterations over the stand-in's latency, for the stand-in that runs on the GPU and without
-// chunks: points as measured, lines as predicted with the measured GPU part. Format is png, svg or pdf.
+// WriteFigure draws iteration time over the stand-in's latency, for the stand-in on the GPU and without
+// chunks: measured values as points, predictions with the measured GPU part as lines. Format is png, svg or
+// pdf.
 func (r *Report) WriteFigure(w io.Writer, format string) error {
 	t := &tables.Table{Name: "loop", Columns: []string{"attention_us", "iteration_ms", "model", "sub_batches_x_requests"}}
 	var points []figure.Reference

@@ -17,7 +17,7 @@ import (
 // systems/data): System as its folders name it (h200_sxm), Framework vllm, trtllm or sglang.
 type Tables struct{ Folder, System, Framework, Version string }
 
-// Frameworks are those that the tables are of.
+// Frameworks are those with tables.
 var Frameworks = []string{"vllm", "trtllm", "sglang"}
 
 var publishedTables = []publishedTable{
@@ -29,7 +29,7 @@ var publishedTables = []publishedTable{
 // publishedTable is a table of a kind of kernels: its folder and name in the source, and its name as CSV with columns of its own.
 type publishedTable struct{ folder, parquet, csv string }
 
-// name returns the name of the tables' folder where they are CSV: the GPU's short name, which ends before its form factor, and the framework's.
+// name returns the name of the tables' folder if they are CSV: the GPU's short name, without its form factor, and the framework's.
 func (p *Tables) name() string {
 	short := strings.TrimSuffix(strings.TrimSuffix(p.System, "_sxm"), "_server")
 	return short + "_" + p.Framework
@@ -64,7 +64,7 @@ func librariesOf(framework string) []libraryTable {
 	return all
 }
 
-// more returns the paths of tables that the folder has beyond those of every fit, in the form in which it has them.
+// more returns the paths of the optional tables in the folder, in its format.
 func (p *Tables) more() (paths []string) {
 	first := func(candidates ...string) {
 		for _, path := range candidates {
@@ -104,7 +104,7 @@ func versionOf(path string) (numbers []int) {
 	return numbers
 }
 
-// files returns the paths of the tables: Parquet files as the source has them, or CSV files.
+// files returns the paths of the tables: Parquet files as in the source, or CSV files.
 func (p *Tables) files() ([]string, error) {
 	var parquets, csvs, missing []string
 	for _, t := range publishedTables {
@@ -139,7 +139,7 @@ func (p *Tables) files() ([]string, error) {
 		Expected: fmt.Sprintf("a folder %s with CSV files, or %s as AIConfigurator has it", p.name(), filepath.Join(p.System, "gemm", p.Framework, p.Version, publishedTables[0].parquet))}
 }
 
-// Read reads the tables, without the rows of odd_rows.tsv beside them.
+// Read reads the tables, without the rows listed in odd_rows.tsv.
 func (p *Tables) Read() (samples []Sample, left []string, err error) {
 	files, err := p.files()
 	if err != nil {
@@ -176,7 +176,7 @@ func (p *Tables) read(file string) ([]Sample, error) {
 
 const oddFile = "odd_rows.tsv"
 
-// oddRows returns the rows of odd_rows.tsv in the folder that are of these tables; none where there is no such file.
+// oddRows returns the rows of odd_rows.tsv in the folder that belong to these tables; none if there is no such file.
 func (p *Tables) oddRows() (map[string]bool, error) {
 	name := filepath.Join(p.Folder, oddFile)
 	text, err := os.ReadFile(name)
@@ -200,7 +200,7 @@ func (p *Tables) oddRows() (map[string]bool, error) {
 			return nil, &input.Error{File: name, Line: n, Err: err}
 		}
 		if n == 1 {
-			if short = !slices.Contains(record, "dtype"); short { // the element type and the time are in the shape
+			if short = !slices.Contains(record, "dtype"); short { // such tables have the element type and the time in the shape
 				names = []string{"pair", "shape"}
 			}
 			for _, c := range names {

@@ -8,7 +8,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// Kinds of collectives of NCCL, and of tokens' ways to their experts and back (DeepEP's kernels of low latency).
+// Kinds of collectives of NCCL, and of transfers of tokens to their experts and back (DeepEP's low-latency
+// kernels).
 const (
 	AllGather     Kind = "all_gather"
 	ReduceScatter Kind = "reduce_scatter"
@@ -23,13 +24,15 @@ var collectiveOps = []string{"all_gather", "reduce_scatter", "all_reduce", "allt
 
 var collectiveNames = []Kind{AllGather, ReduceScatter, NCCLAllReduce, NCCLAllToAll}
 
-// judgedBytes are those of the smallest collective that is judged: below it all take a launch.
+// judgedBytes is the smallest collective that is judged: smaller ones all take the time of a
+// launch.
 const judgedBytes = 64 * units.KiB
 
-// nodeGPUs are those of a node of DeepEP's tables.
+// nodeGPUs is the number of GPUs of a node in DeepEP's tables.
 const nodeGPUs = 8
 
-// allReduceRow reads an all-reduce of a framework: those in a graph, and TensorRT-LLM's. Others are launched one by one.
+// allReduceRow reads an all-reduce of a framework: those in a graph, and TensorRT-LLM's. It skips others, which were
+// launched one by one.
 func (r *row) allReduceRow(s *Sample) (kept bool) {
 	variant := r.text("variant")
 	r.element("dtype", []string{wholeType})
@@ -39,7 +42,7 @@ func (r *row) allReduceRow(s *Sample) (kept bool) {
 	return variant == "trtllm" || strings.HasSuffix(variant, "_graph")
 }
 
-// collectiveRow reads a row of NCCL's tests, in which a GPU's larger buffer has so many elements.
+// collectiveRow reads a row of NCCL's tests, whose size is the elements in a GPU's larger buffer.
 func (r *row) collectiveRow(s *Sample) {
 	widths := map[string]int{"half": 2, "int8": 1}
 	op, dtype := r.element("op", collectiveOps), r.element("dtype", []string{"half", "int8"})
@@ -53,7 +56,8 @@ func (r *row) collectiveRow(s *Sample) {
 	s.row = fmt.Sprintf("op=%s gpus=%d elements=%d dtype=%s", op, s.gpus, elements, dtype)
 }
 
-// exchangeRows reads a row of tokens' way to their experts and back, of GPUs of one node.
+// exchangeRows reads a row of transfers of tokens to their experts and back, between GPUs of one
+// node.
 func (r *row) exchangeRows(s Sample) []Sample {
 	if r.integer("nodes", 1, 1<<10) != 1 {
 		return nil
@@ -68,7 +72,7 @@ func (r *row) exchangeRows(s Sample) []Sample {
 	return []Sample{there, back}
 }
 
-// exchange returns a row's tokens on their way, of elements of so many bits.
+// exchange returns the transfer of a row's tokens with elements of a number of bits.
 func (s *Sample) exchange(bits int) gpu.Exchange {
 	return gpu.Exchange{GPUs: s.gpus, Experts: s.shares.experts, Pairs: float64(s.shares.tokens * s.shares.active), PairBytes: gpu.MessageBytes(s.ffn.Hidden, bits)}
 }
@@ -93,7 +97,7 @@ var protocolNames = func() (names []string) {
 	return names
 }()
 
-// switchParameters are those of all-reduces that the switch sums, which only tables of AIConfigurator tell from rings.
+// switchParameters are those of all-reduces summed in the switch, which only tables of AIConfigurator tell from rings.
 func switchParameters() []parameter {
 	spec := func(t *Target) *gpu.SwitchSpec { return &t.GPU.Switch }
 	return []parameter{
@@ -103,7 +107,7 @@ func switchParameters() []parameter {
 	}
 }
 
-// allReduceKinds has the all-reduces of frameworks, by direct kernels, rings or a switch.
+// allReduceKinds returns the frameworks' all-reduces, by direct kernels, rings or a switch.
 func allReduceKinds() []tabled {
 	return []tabled{{
 		kind: AllReduce, section: "gpu.all_reduce",
@@ -148,7 +152,7 @@ func exchangeKinds() []tabled {
 	}
 }
 
-// allReduceForms are how far direct kernels go, beside NCCL by itself.
+// allReduceForms are the possible size limits of direct kernels, in addition to plain NCCL.
 func allReduceForms() (all []func(*gpu.Spec)) {
 	for _, limit := range []units.Bytes{8 * units.MiB, 64 * units.MiB} {
 		all = append(all, func(g *gpu.Spec) {

@@ -6,7 +6,7 @@ import (
 	"github.com/l3sim/l3sim/configs"
 )
 
-// moved are the keys of a fit's sections that a kind's fit moves.
+// moved returns the keys of a fit's sections that the fits of kinds move.
 func moved(kinds []Fitted) map[string]bool {
 	sections := map[Kind]string{
 		GEMM: "gpu.gemm", FP8GEMM: "gpu.gemm_fp8", FP8BlockGEMM: "gpu.gemm_fp8_block", NVFP4GEMM: "gpu.gemm_nvfp4",
@@ -28,7 +28,7 @@ func moved(kinds []Fitted) map[string]bool {
 			for _, p := range parameters(k.Kind) {
 				name := section + "." + p.name
 				if strings.Contains(p.name, ".") {
-					name = "gpu." + p.name // of a section of its own
+					name = "gpu." + p.name // in a section of its own
 				}
 				keys[name] = true
 			}
@@ -37,7 +37,7 @@ func moved(kinds []Fitted) map[string]bool {
 	return keys
 }
 
-// meanings are what a number of a section moves where no shipped fit says it.
+// meanings explain numbers of a section that no shipped fit explains.
 var meanings = map[string]string{
 	"tiles":                             "tiles of the library by rows of the product, \"\" where it chooses as in gemm; steps in time over rows",
 	"convert_overhead":                  "fixed time of the kernel that converts activations; small products",
@@ -87,8 +87,8 @@ var meanings = map[string]string{
 	"packs_groups":                      "the query heads of a group share a tile where that fills it better; short prompts with grouped queries",
 }
 
-// commented writes behind each value of a fit where it is from and what it moves: "fit" for what was moved, else the base's, with the
-// texts of the preset h200-sxm.
+// commented adds to each value of a fit a comment with its origin and meaning. The origin is "fit" for moved values, else the base;
+// meanings come from the preset h200-sxm.
 func commented(fit string, moved map[string]bool, base string) (string, error) {
 	texts, err := presetTexts()
 	if err != nil {
@@ -110,7 +110,7 @@ func commented(fit string, moved map[string]bool, base string) (string, error) {
 	return out.String(), nil
 }
 
-// origin says whose a value is.
+// origin returns the origin of a value.
 func origin(key, value string, moved map[string]bool, base string) string {
 	section, name := key[:strings.LastIndex(key, ".")], key[strings.LastIndex(key, ".")+1:]
 	of := "gpu." + measuredSection[strings.Split(name, "_")[0]]
@@ -130,10 +130,10 @@ func origin(key, value string, moved map[string]bool, base string) string {
 	return "of the " + base
 }
 
-// measuredSection is the section of the kernels to which keys of [gpu.measured] and [gpu.scale] belong, by their first word.
+// measuredSection maps the first word of keys of [gpu.measured] and [gpu.scale] to the section of their kernels.
 var measuredSection = map[string]string{"product": "gemm", "products": "gemm", "decode": "decode_attention", "prefill": "prefill_attention", "all": "all_reduce", "expert": "experts.bf16"}
 
-// text returns what a value means and moves: a section of a narrow type shares the words of the one of 16 bits.
+// text returns the meaning of a value; sections of narrow types use the texts of the 16-bit section.
 func text(section, key string, texts map[string]string) string {
 	if strings.HasPrefix(section, "gpu.experts.") {
 		if t := meanings["experts."+key]; t != "" {
@@ -181,7 +181,7 @@ func text(section, key string, texts map[string]string) string {
 	return meanings[key]
 }
 
-// presetTexts returns the comments of h200-sxm's fit by key, without what they say of its source.
+// presetTexts returns the comments of h200-sxm's fit by key, without their sources.
 func presetTexts() (map[string]string, error) {
 	source, err := configs.Source("h200-sxm")
 	if err != nil {
@@ -199,7 +199,7 @@ func presetTexts() (map[string]string, error) {
 		if !ok || !commented {
 			continue
 		}
-		if section == "gpu.scale" { // behind its source and how the band is made
+		if section == "gpu.scale" { // after the source and the origin of the band
 			comment = comment[strings.LastIndex(comment, "; ")+2:]
 		}
 		if of, what, two := strings.Cut(comment, "; "); two && (of == "fit" || strings.Contains(of, "h100-sxm") || strings.Contains(of, "fit")) {

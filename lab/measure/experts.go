@@ -28,7 +28,8 @@ type expertKind struct {
 	*gpu.ExpertType
 }
 
-// expertKinds are those of all element types: "experts" in 16 bits, else with the type before it.
+// expertKinds are the kinds of all element types: "experts" for 16 bits, else with the type as
+// prefix.
 var expertKinds = func() (all []expertKind) {
 	for i := range gpu.ExpertTypes {
 		x := &gpu.ExpertTypes[i]
@@ -37,7 +38,7 @@ var expertKinds = func() (all []expertKind) {
 	return all
 }()
 
-// expertsOf returns a kind of experts, nil for another kind.
+// expertsOf returns the kind of experts, nil if kind is not of experts.
 func expertsOf(kind Kind) *expertKind {
 	i := slices.IndexFunc(expertKinds, func(e expertKind) bool { return e.kind == kind })
 	if i < 0 {
@@ -50,16 +51,16 @@ func expertsOf(kind Kind) *expertKind {
 type mixture struct {
 	shares routing
 	load   gpu.ExpertLoad
-	ffn    gpu.Experts // of the GPU that was measured
+	ffn    gpu.Experts // on the measured GPU
 }
 
-// routing is how a table deals tokens to experts.
+// routing is how a table distributes tokens over experts.
 type routing struct {
 	tokens, experts, active, parallel int
 	skewed                            bool
 }
 
-// fewTokens is a kernel of TensorRT-LLM for small batches, which tables have beside the ordinary one.
+// fewTokens is a kernel of TensorRT-LLM for small batches, listed in addition to the ordinary one.
 const fewTokens = "min_latency"
 
 const skewedSpread, evenSpread = "power1.2", "balanced"
@@ -91,12 +92,12 @@ func (r *row) moe(s *Sample) {
 	s.load = x.load()
 }
 
-// load returns the load of the GPU that was measured.
+// load returns the load of the measured GPU.
 func (x *routing) load() gpu.ExpertLoad {
 	if !x.skewed {
 		return gpu.NewExpertLoad(x.tokens, x.active, x.balanced())
 	}
-	// The source draws five times and times each draw once. Draws of a seed are not its own, but as many of the same law.
+	// The source draws five times and times each draw once. Our draws follow the same law, with other seeds.
 	const draws = 5
 	var loads [draws]gpu.ExpertLoad
 	for i := range loads {
@@ -105,7 +106,7 @@ func (x *routing) load() gpu.ExpertLoad {
 	return gpu.Mean(loads[:])
 }
 
-// balanced returns the rows of the experts of the first GPU: choice j of token t is the expert t + j·⌈experts/active⌉, modulo experts.
+// balanced returns the rows of each expert on the first GPU: choice j of token t is expert t + j·⌈experts/active⌉, modulo experts.
 func (x *routing) balanced() []int {
 	rows := make([]int, x.experts)
 	stride := (x.experts + x.active - 1) / x.active
@@ -120,9 +121,9 @@ func (x *routing) balanced() []int {
 	return rows[:x.experts/x.parallel]
 }
 
-// draw returns the rows of the experts of the GPU that has most of them: shares of experts are drawn from a density x^-1.2, of 1 to 0.8
-// tokens, or 0.01 to 2 where there are fewer pairs than experts (collector/helper.py of AIConfigurator). No expert gets more than all tokens;
-// what rounding and this bound leave over goes to the experts with fewest rows, one GPU after the other.
+// draw returns the rows of each expert on the GPU with most rows. Shares of experts are drawn from a density x^-1.2, between 0.8 and 1 token,
+// or between 0.01 and 2 if there are fewer pairs than experts (collector/helper.py of AIConfigurator). No expert gets more rows than there
+// are tokens. Rows left over by rounding and this bound go to the experts with fewest rows, one GPU after the other.
 func (x *routing) draw(r *rand.Rand) []int {
 	const alpha = 1.2
 	pairs := x.tokens * x.active
@@ -192,7 +193,7 @@ func expertParameters(e *expertKind) []parameter {
 	}
 }
 
-// expertForms are what kernels of experts may be beyond numbers that a fit moves.
+// expertForms are variants of kernels of experts with parameters that a fit does not move.
 func expertForms(e *expertKind) []func(*gpu.Spec) {
 	form := func(waves bool) func(*gpu.Spec) {
 		return func(g *gpu.Spec) {
@@ -202,7 +203,8 @@ func expertForms(e *expertKind) []func(*gpu.Spec) {
 	return []func(*gpu.Spec){form(true), form(false)}
 }
 
-// grouped says that a row's router was one of groups of experts, of which balanced scores tie: about half of the experts are touched.
+// grouped says that a row's router chooses among groups of experts. Balanced scores tie there, so that about half of the experts are
+// touched.
 func (s *Sample) grouped() bool {
 	return !s.shares.skewed && s.ffn.Hidden == 7168 && s.shares.experts == 256
 }

@@ -12,16 +12,15 @@ import (
 
 // Options bound the work of a fit.
 type Options struct {
-	// Evaluations is the number of evaluations of the loss per start of the
-	// search; 0 means what the kind's parameters need, 400 to 1,500.
+	// Evaluations is the number of evaluations of the loss per start of the search; 0: enough for the
+	// kind's parameters, 400 to 1,500.
 	Evaluations int
-	// MaxSamples is the number of samples a loss looks at, spread evenly over
-	// those given; 0 means 2,000.
+	// MaxSamples is the number of samples in a loss, taken evenly from those given; 0 means 2,000.
 	MaxSamples int
 }
 
-// determined puts all parameters at their start and returns those that change the time of any
-// sample. The others get back their values: no measurement says more about them.
+// determined sets all parameters to their start values and returns those that change the time of
+// any sample. The others keep their old values: no measurement determines them.
 func (t *Target) determined(all []parameter, samples []Sample) []parameter {
 	before := make([]float64, len(all))
 	for i, p := range all {
@@ -51,8 +50,7 @@ func (t *Target) determined(all []parameter, samples []Sample) []parameter {
 	return moving
 }
 
-// Loss returns the mean absolute logarithm of predicted over measured, in which samples
-// have their weights.
+// Loss returns the weighted mean of |log(predicted/measured)|.
 func (t *Target) Loss(samples []Sample) float64 {
 	sum, weights := 0.0, 0.0
 	for i := range samples {
@@ -63,8 +61,8 @@ func (t *Target) Loss(samples []Sample) float64 {
 	return sum / weights
 }
 
-// weight is how much a fit minds a sample. What happens in a graph is what runs are made
-// of. Energies of single kernels are few beside those of iterations.
+// weight is the weight of a sample in a fit. Samples in a graph resemble runs most. Energies of
+// single kernels are few compared with those of iterations.
 func (s *Sample) weight() float64 {
 	switch {
 	case s.where == InGraph && s.kind != AllReduce:
@@ -75,16 +73,16 @@ func (s *Sample) weight() float64 {
 	return 1
 }
 
-// simplexes are the sizes (in logarithms) of the simplexes from which the search begins, and begins
-// anew where it ended: one of Nelder and Mead's collapses before it has converged in ten
-// dimensions, and a large one leaves a local minimum.
+// simplexes are the sizes (in logarithms) of the simplexes from which the search starts, and
+// restarts at its end point. In ten dimensions one run of Nelder and Mead collapses before it
+// converges, and a large simplex escapes a local minimum.
 var simplexes = [...]float64{0.5, 0.2, 0.8, 0.2}
 
-// fit moves the parameters of one kind of t to lower the mean absolute logarithm of predicted over
-// measured: a relative error that weighs too slow like too fast, and in the first power, so that
-// kernels outside the model's form do not bend the rest. The search is Nelder and Mead's
-// (gonum/optimize), over logarithms of the parameters within their ranges; it is deterministic, and
-// parameters that the samples do not determine stay as they are.
+// fit moves the parameters of one kind to lower the mean of |log(predicted/measured)|. This
+// relative error weighs too slow and too fast alike; in the first power, outliers do not distort
+// the rest. The search is Nelder and Mead's (gonum/optimize), over logarithms of the parameters
+// within their ranges. It is deterministic, and parameters that the samples do not determine keep
+// their values.
 func (t *Target) fit(kind Kind, samples []Sample, o Options) error {
 	if len(samples) > cmp.Or(o.MaxSamples, 2000) {
 		samples = thin(samples, cmp.Or(o.MaxSamples, 2000))
@@ -121,12 +119,12 @@ func (t *Target) fit(kind Kind, samples []Sample, o Options) error {
 	*t = trial
 	t.measured(kind, samples)
 	for _, p := range ps {
-		p.set(t, portable.Significant(p.get(t), 4)) // more digits would claim a precision that no measurement has
+		p.set(t, portable.Significant(p.get(t), 4)) // more digits would claim more precision than the measurements have
 	}
 	return nil
 }
 
-// measured keeps how far the samples of a kind go.
+// measured records the range of the samples of a kind.
 func (t *Target) measured(kind Kind, samples []Sample) {
 	m := &t.GPU.Measured
 	for i := range samples {
@@ -149,7 +147,7 @@ func (t *Target) measured(kind Kind, samples []Sample) {
 		case AllReduce:
 			grow(&m.AllReduceGPUs, s.gpus)
 			grow(&m.AllReduceBytes, int(s.bytes))
-		case Experts, FP8Experts, FP8BlockExperts, NVFP4Experts, MXFP4Experts, MXFP4FP8Experts, Int4Experts: // the largest of all types
+		case Experts, FP8Experts, FP8BlockExperts, NVFP4Experts, MXFP4Experts, MXFP4FP8Experts, Int4Experts: // the largest over all types
 			m.ExpertTokens, m.ExpertWidth = max(m.ExpertTokens, s.shares.tokens), max(m.ExpertWidth, s.ffn.Width)
 		case Elementwise, Small:
 			grow(&m.SmallRows, s.m)
@@ -157,7 +155,7 @@ func (t *Target) measured(kind Kind, samples []Sample) {
 	}
 }
 
-// evaluations returns the evaluations of a start that a kind's parameters need.
+// evaluations returns the number of evaluations per start for a kind's parameters.
 func evaluations(kind Kind) int {
 	switch kind {
 	case AllReduce:
@@ -175,7 +173,7 @@ func evaluations(kind Kind) int {
 	return 500
 }
 
-// takeForm makes a kind be costed by the form that has parameters to fit.
+// takeForm selects the cost model of a kind that has parameters to fit.
 func (t *Target) takeForm(kind Kind) {
 	switch g := &t.GPU; kind {
 	case GEMM:

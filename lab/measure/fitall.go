@@ -10,18 +10,18 @@ import (
 	"github.com/l3sim/l3sim/configs"
 )
 
-// Fitted is what FitAll says of one kind of samples.
+// Fitted is FitAll's result for one kind of samples.
 type Fitted struct {
 	Kind    Kind
 	Samples int
-	// Held are the errors on shapes, or models, that a fit to the others did not see.
-	// HeldOut is false where nothing could be held out: there is a single one.
+	// Held are the errors on shapes, or models, held out of the fits. HeldOut is false if nothing
+	// could be held out, since there is a single one.
 	Held    Errors
 	HeldOut bool
-	Range   string // of the samples' sizes, "" where not told
+	Range   string // of the samples' sizes, "" if unknown
 }
 
-// Entry returns what a fit's file says of the kind.
+// Entry returns the entry of the kind in a fit's file.
 func (f *Fitted) Entry() configs.FitKind {
 	k := configs.FitKind{Rows: f.Samples, Range: f.Range}
 	if e := &f.Held; f.HeldOut {
@@ -30,7 +30,7 @@ func (f *Fitted) Entry() configs.FitKind {
 	return k
 }
 
-// rangeOf returns the least and the largest of each size that samples of kernels have.
+// rangeOf returns the smallest and the largest value of each size over samples of kernels.
 func rangeOf(samples []Sample) string {
 	var texts []string
 	for _, size := range []struct {
@@ -56,11 +56,10 @@ func rangeOf(samples []Sample) string {
 	return strings.Join(texts, ", ")
 }
 
-// FitAll fits all parameters that the samples determine, in the order in which fits build
-// on each other: kernels, then their power, then whole iterations, which show the power
-// limit and what is between kernels, and power again, with the times of iterations.
-// Samples of attention and iterations belong to the suite of t.GPU. It returns the
-// held-out errors of each kind that was fitted, in the order of Kinds.
+// FitAll fits all parameters that the samples determine, in the order of their dependencies:
+// kernels, their power, whole iterations (which show the power limit and the gaps between kernels),
+// and power again, with the times of iterations. Samples of attention and iterations belong to the
+// suite of t.GPU. It returns the held-out errors of each fitted kind, in the order of Kinds.
 func (t *Target) FitAll(samples []Sample, o Options) ([]Fitted, error) {
 	held := map[Kind]Fitted{}
 	report := func(kind Kind, e Errors, ok bool, n int) {
@@ -104,17 +103,17 @@ func (t *Target) FitAll(samples []Sample, o Options) ([]Fitted, error) {
 	return fitted, nil
 }
 
-// kernelSamples returns the samples that the parameters of a kind of kernels are fitted
-// to: sustained ones show the power limit instead.
+// kernelSamples returns the samples to which the parameters of a kind of kernels are fitted: not
+// sustained ones, which show the power limit.
 func kernelSamples(kind Kind, samples []Sample) []Sample {
 	return only(samples, func(s *Sample) bool { return s.kind == kind && s.where != Sustained })
 }
 
-// fitStep is a fit of parameters that samples of several kinds determine.
+// fitStep is a fit of parameters that depend on samples of several kinds.
 type fitStep struct {
-	parameters Kind                 // that has them
-	held       func(s *Sample) bool // these are held out, a model or kernel at a time
-	always     func(s *Sample) bool // these are fitted to in every fold
+	parameters Kind                 // whose parameters are fitted
+	held       func(s *Sample) bool // samples to hold out, one model or kernel at a time
+	always     func(s *Sample) bool // samples that are in every fold
 }
 
 var (
@@ -123,7 +122,7 @@ var (
 		held:       func(s *Sample) bool { return s.kind.Joules() },
 		always:     func(*Sample) bool { return false },
 	}
-	// Products for seconds show the power limit without what is between kernels.
+	// Products that run for seconds show the power limit without gaps between kernels.
 	iterationStep = fitStep{
 		parameters: DecodeIteration,
 		held:       func(s *Sample) bool { return s.kind.whole() && !s.kind.Joules() },
@@ -131,7 +130,7 @@ var (
 	}
 )
 
-// samples returns the samples of a step: those of which some are held out, and those always fitted to.
+// samples returns the samples of a step: those from which some are held out, and those in every fold.
 func (f *fitStep) samples(all []Sample) (held, always []Sample) {
 	return only(all, f.held), only(all, f.always)
 }
@@ -146,7 +145,7 @@ func only(samples []Sample, keep func(*Sample) bool) []Sample {
 	return kept
 }
 
-const folds = 4 // the number of parts in which shapes are held out in turn
+const folds = 4 // number of parts of the shapes, each held out in turn
 
 // FitHeldOut fits one kind on all samples, and returns the error on shapes held out: the shapes are
 // dealt into folds, each is judged by a fit to the others, and the errors are pooled. A single
@@ -162,13 +161,13 @@ func (t *Target) FitHeldOut(kind Kind, samples []Sample, o Options) (held Errors
 	return held, ok, t.fit(kind, samples, o)
 }
 
-// heldOut judges samples by fits to the others of them and to always, in n folds of
-// shapes, or as many as there are shapes.
+// heldOut judges samples by fits to the others among them and to always, in n folds of shapes, or
+// fewer if there are fewer shapes.
 func (t *Target) heldOut(kind Kind, samples []Sample, n int, always []Sample, o Options) (held Errors, ok bool, err error) {
 	return t.heldOutBy(func(part *Target, train []Sample) error { return part.fit(kind, train, o) }, samples, n, always)
 }
 
-// heldOutBy is heldOut with a fit of any kind.
+// heldOutBy is heldOut with any fit function.
 func (t *Target) heldOutBy(fit func(part *Target, train []Sample) error, samples []Sample, n int, always []Sample) (held Errors, ok bool, err error) {
 	fold, shapes := deal(samples)
 	n = min(n, shapes)
@@ -194,7 +193,7 @@ func (t *Target) heldOutBy(fit func(part *Target, train []Sample) error, samples
 	return pooled(held.Relative), true, nil
 }
 
-// pooled summarises points that several fits judged.
+// pooled summarises points judged by several fits.
 func pooled(points []Point) Errors {
 	e := Errors{Points: len(points), Relative: points}
 	absolute := make([]float64, len(points))
@@ -205,8 +204,8 @@ func pooled(points []Point) Errors {
 	return e
 }
 
-// deal numbers the shapes in the order of their names and returns the number of
-// each sample's. Neighbours in that order fall into different folds.
+// deal numbers the shapes in the order of their names and returns each sample's number. Neighbours
+// in that order are in different folds.
 func deal(samples []Sample) (number []int, shapes int) {
 	index := map[string]int{}
 	for i := range samples {

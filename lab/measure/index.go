@@ -17,14 +17,15 @@ const (
 	TopK            Kind = "top_k"
 )
 
-// The tables' indexers: heads of GLM-5's, and of DeepSeek's over a paged cache; elements and bytes of a key; choices.
+// The tables' indexers: heads of GLM-5's, and of DeepSeek's over a paged cache; elements and bytes of a key; number
+// of choices.
 const glmIndexHeads, pagedIndexHeads, indexDim, indexKeyBytes, indexKeep = 32, 64, 128, 132, chosenRows
 
-// tiedScores is the op of rows whose scores are all alike, the worst case of a choice. The others have clear winners.
+// tiedScores is the op of rows with equal scores, the worst case of a choice. Other rows have clear winners.
 const tiedScores = "flat"
 
-// indexRow reads a row of an indexer's kernels. Over a paged cache a token has a key for each compress tokens before it. Without one there
-// is nothing to score.
+// indexRow reads a row of an indexer's kernels. Over a paged cache there is a key for each compress tokens before a token. Without one
+// there is nothing to score, and the row is skipped.
 func (r *row) indexRow(s *Sample) (kept bool) {
 	s.where, s.source = InGraph, strings.TrimSuffix(filepath.Base(r.name), ".csv")
 	s.batch, s.chunk, s.finished = r.integer("batch", 1, 1<<20), r.integer("queries", 1, 1<<24), r.integer("prefix", 0, 1<<30)
@@ -41,7 +42,7 @@ func (r *row) indexRow(s *Sample) (kept bool) {
 	return true
 }
 
-// indexing returns a row's scores, of requests of equal length.
+// indexing returns the scores of a row's requests, which have equal lengths.
 func (s *Sample) indexing() llm.Indexing {
 	x := llm.Indexer{IndexHeads: glmIndexHeads, IndexDim: indexDim, IndexTopK: -1}
 	var one llm.Indexing

@@ -10,17 +10,16 @@ import (
 	"github.com/l3sim/l3sim/llm"
 )
 
-// Models returns the shape of a model that a file of iterations names, and an
-// *input.Error for a name that it does not know. The caller may change the result.
+// Models returns the shape of the model that a file of iterations names, or an *input.Error for an
+// unknown name. The caller may change the result.
 type Models func(name string) (*llm.Model, error)
 
-// whole says that a kind is not of single kernels.
+// whole says that samples of a kind are no single kernels.
 func (k Kind) whole() bool {
 	return slices.Contains([]Kind{DecodeIteration, PrefillIteration, MixedIteration, IterationEnergy, Power}, k)
 }
 
-// iteration reads the row of a file of whole iterations: its time, and its energy where
-// the file has it.
+// iteration reads a row of a file of whole iterations: its time, and its energy if the file has it.
 func (r *row) iteration(models Models) []Sample {
 	s := Sample{
 		File: r.name, Line: r.line, batch: r.integer("batch", 0, 1<<20), context: r.integer("context", 0, maxSize),

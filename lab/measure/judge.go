@@ -13,11 +13,11 @@ type Errors struct {
 	MAPE     float64 `json:"mape"`       // mean absolute
 	Median   float64 `json:"median_ape"` // median absolute
 	P90      float64 `json:"p90_ape"`    // 90th percentile (nearest rank) of the absolute
-	Bias     float64 `json:"bias"`       // mean signed: positive where the model is slow
-	Relative []Point `json:"-"`          // of each sample, in order
+	Bias     float64 `json:"bias"`       // mean signed: positive if predictions are too slow
+	Relative []Point `json:"-"`          // by sample, in order
 }
 
-// Point is a sample with what the model says.
+// Point is a sample with its prediction.
 type Point struct {
 	Sample    Sample
 	Predicted float64 // seconds or joules
@@ -70,7 +70,7 @@ func ByKind(samples []Sample) map[Kind][]Sample {
 	return split
 }
 
-// Region is a part of a kind's samples that is reported apart.
+// Region is a part of a kind's samples that is reported separately.
 type Region struct {
 	Name string
 	in   func(*Sample) bool

@@ -9,7 +9,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// Kinds of kernels of latent attention, whose tables AIConfigurator has apart.
+// Kinds of kernels of latent attention, for which AIConfigurator has separate tables.
 const (
 	LatentDecode     Kind = "latent_decode"
 	FP8LatentDecode  Kind = "fp8_latent_decode"
@@ -17,7 +17,7 @@ const (
 	FP8LatentPrefill Kind = "fp8_latent_prefill"
 	LatentAbsorb     Kind = "latent_absorb"
 	FP8LatentAbsorb  Kind = "fp8_latent_absorb"
-	SparseLatent     Kind = "sparse_latent" // attention over rows that an indexer has chosen
+	SparseLatent     Kind = "sparse_latent" // attention over rows chosen by an indexer
 )
 
 // latentSections are the kinds' sections, in the order of fits.
@@ -39,11 +39,12 @@ func (k Kind) latent() bool {
 	return false
 }
 
-// The models' sizes: elements of a latent with its rotated key, of the latent, of an expanded key and value, of a key's part that is not
-// rotated, and the rows that an indexer chooses.
+// The models' sizes: elements of a latent with its rotated key, of the latent, of an expanded key and value, of the part of a key that
+// is not rotated, and the rows that an indexer chooses.
 const latentKey, latentRank, expandedKey, expandedValue, nopeDim, chosenRows, chosenHeads = 576, 512, 192, 128, 128, 2048, 64
 
-// latentHeads returns heads over latents, expandedHeads over keys and values that are made of them.
+// latentHeads returns heads over latents, expandedHeads heads over the keys and values made from
+// them.
 func latentHeads(query int) gpu.Heads {
 	return gpu.Heads{Query: query, KV: 1, Dim: latentKey, Value: latentRank, Latent: true, ElementBits: elementBits}
 }
@@ -110,7 +111,8 @@ func latentKernel(g *gpu.Spec, s *Sample) gpu.Cost {
 	return g.ChosenCost(s.batch*s.chunk, rows, longest, s.heads)
 }
 
-// chosen returns the rows that tokens of equal prompts attend to in all, and the most of one: what each sees, up to those chosen.
+// chosen returns the total of rows that tokens of equal prompts attend to, and the maximum for one: each attends to what it sees,
+// up to the number of choices.
 func chosen(batch, chunk, finished int) (rows int64, longest int) {
 	longest = min(chosenRows, finished+chunk)
 	few := min(chunk, max(0, chosenRows-finished)) // tokens that see fewer
@@ -169,11 +171,11 @@ func latentDecodeParameters(spec func(*Target) *gpu.LatentDecodeSpec) []paramete
 	return append(all, number("again_share", 0.01, 0.5, 1, func(t *Target) *float64 { return &spec(t).AgainShare }))
 }
 
-// latentForms are what kernels of a kind may be beyond numbers that a fit moves.
+// latentForms are variants of kernels of a kind with parameters that a fit does not move.
 func latentForms(kind Kind) (all []func(*gpu.Spec)) {
 	switch kind {
 	case LatentDecode, FP8LatentDecode:
-		for _, form := range [][3]int{{16, 0, 0}, {64, 0, 0}, {64, 64, 0}, {64, 16, 32}, {128, 0, 0}} { // rows of a tile; heads of a reading, up to so many
+		for _, form := range [][3]int{{16, 0, 0}, {64, 0, 0}, {64, 64, 0}, {64, 16, 32}, {128, 0, 0}} { // rows of a tile; query heads per read, up to three limits
 			all = append(all, func(g *gpu.Spec) {
 				d := gpu.LatentDecodeSpec{DecodeSpec: g.Decode, WideGroup: form[2], AgainShare: 0.5}
 				d.Split, d.StreamTime, d.LoneElement = gpu.SplitBalanced, 0, 0
@@ -201,7 +203,7 @@ func latentForms(kind Kind) (all []func(*gpu.Spec)) {
 				g.Latent.PrefillFP8 = p
 			})
 		}
-		if kind == FP8LatentPrefill { // has the form of 16 bits
+		if kind == FP8LatentPrefill { // uses the 16-bit form
 			all = all[:1]
 		}
 	case LatentAbsorb, FP8LatentAbsorb:

@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// Local returns the errors of the simplest prediction from the rows themselves: for each row a line in logarithms through its neighbours in
-// size, of the same shape. Rows at an end of their shape, or alone in it, have none.
+// Local returns the errors of the simplest prediction from the rows themselves: for each row, linear interpolation in logarithms between
+// its neighbours in size with the same shape. Rows at an end of their shape, or alone in it, have none.
 func Local(samples []Sample) Errors {
 	shapes := map[string][]*Sample{}
 	for i := range samples {
@@ -32,7 +32,7 @@ func Local(samples []Sample) Errors {
 	return pooled(points)
 }
 
-// local names what rows share that Local interpolates between.
+// local identifies the rows between which Local interpolates.
 func (s *Sample) local() string {
 	if s.kind.latent() {
 		return fmt.Sprintf("%d %d %d %d", s.heads.Query, s.batch, s.n, s.finished)
@@ -49,7 +49,7 @@ func (s *Sample) local() string {
 	return fmt.Sprintf("%s %s %s %v", s.shape(), s.source, s.op, s.shares.skewed)
 }
 
-// size is what Local interpolates over.
+// size is the variable of Local's interpolation.
 func (s *Sample) size() float64 {
 	if tabledOf(s.kind) != nil && s.bytes == 0 && s.gpus == 0 {
 		return float64(s.chunk)

@@ -10,11 +10,11 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// narrowFormats are those that a column kind may name beside fp16. FP8 has one scale a tensor, the integers have a scale of
-// four bytes for each token's key and value, INT4 a zero of as many. Products have FP8 alone.
+// narrowFormats are the values of a column kind besides fp16. FP8 has one scale a tensor. The integers have a scale of four
+// bytes for each token's key and value, INT4 also a zero of four bytes. Products have FP8 alone.
 var narrowFormats = []string{"fp8", "int8", "int4"}
 
-// format reads the column kind, where a file has it, and makes a sample one of a narrow kernel.
+// format reads the column kind, if a file has it, and makes the sample one of a narrow kernel.
 func (r *row) format(s *Sample) {
 	if !r.has("kind") || r.text("kind") == "fp16" {
 		return
@@ -43,7 +43,7 @@ func (r *row) format(s *Sample) {
 	}
 }
 
-// narrowParameters are what attention over narrow keys and values adds to decode attention.
+// narrowParameters are the additional parameters of decode attention over narrow keys and values.
 func narrowParameters() []parameter {
 	spec := func(t *Target) *gpu.NarrowKVSpec { return &t.GPU.NarrowKV }
 	return []parameter{

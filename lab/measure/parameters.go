@@ -9,9 +9,9 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// parameter is one number that a fit moves between low and high. Fits begin at
-// start, an ordinary value, whatever the specification held: a fit that began
-// at an earlier one's result would carry over what that had seen.
+// parameter is a number that a fit moves between low and high. Fits begin at start, an ordinary
+// value, whatever the specification held: an earlier result would carry over the data that it was
+// fitted to.
 type parameter struct {
 	name             string
 	low, start, high float64
@@ -19,7 +19,7 @@ type parameter struct {
 	set              func(*Target, float64)
 }
 
-// number, duration, rate and bytes make a parameter of a field.
+// number is a parameter without a unit.
 func number(name string, low, start, high float64, field func(*Target) *float64) parameter {
 	return parameter{name, low, start, high,
 		func(t *Target) float64 { return *field(t) },
@@ -40,15 +40,16 @@ func rate(name string, low, start, high float64, field func(*Target) *units.Band
 		func(t *Target, v float64) { *field(t) = units.Bandwidth(math.Round(v * 1e9)) }}
 }
 
-// Parameters of an Efficiency lie in these ranges: the p-norm above 1, and
-// efficiencies that the roofline allows.
+// Ranges of the parameters of an Efficiency: the p-norm is above 1, and efficiencies within the
+// roofline.
 const (
 	lowEfficiency, highEfficiency   = 0.05, 1
 	lowRidge, startRidge, highRidge = 1.02, 3, 30
 )
 
-// movable returns the parameters that the target's samples of a kind determine. Only tables of AIConfigurator tell the kernels of KV heads
-// with one query head from others, and sums of a switch from rings. They have NCCL by itself, so that what frameworks add tells of its own.
+// movable returns the parameters that the target's samples of a kind determine. Only tables of AIConfigurator tell kernels of KV heads with
+// one query head from others, and sums in a switch from rings. They also have plain NCCL, so that frameworks' all-reduces determine their
+// own kernels.
 func (t *Target) movable(kind Kind) []parameter {
 	return slices.DeleteFunc(parameters(kind), func(p parameter) bool {
 		if t.tables {
@@ -58,7 +59,7 @@ func (t *Target) movable(kind Kind) []parameter {
 	})
 }
 
-// parameters returns what a kind's samples determine.
+// parameters returns the parameters that a kind's samples determine.
 func parameters(kind Kind) []parameter {
 	if kind.latent() {
 		return latentParameters(kind)
@@ -121,7 +122,8 @@ func tilingParameters(spec func(*Target) *gpu.Tiling) []parameter {
 	}
 }
 
-// gemmParameters are what a fit of matrix products varies, each from its lowest to its highest value.
+// gemmParameters are the parameters of matrix products, each with its lowest, start and highest
+// value.
 func gemmParameters() []parameter {
 	p := tilingParameters(func(t *Target) *gpu.Tiling { return &t.GPU.MatMul.Tiling })
 	return slices.Insert(p, 8, number("alone.flush_share", 0.001, 0.5, 1, func(t *Target) *float64 { return &t.GPU.Alone.FlushShare }))
@@ -162,8 +164,8 @@ func decodeParameters(spec func(*Target) *gpu.DecodeSpec) []parameter {
 	}
 }
 
-// streamTime finds the field of stream_time, which servers' kernels have. PyTorch's are fitted without: their rows tell it from fill_time
-// no better than their noise.
+// streamTime returns the field stream_time, which kernels of servers have. PyTorch's are fitted without it: their rows cannot tell it
+// from fill_time within their noise.
 func streamTime(spec func(*Target) *gpu.DecodeSpec) func(*Target) *units.Duration {
 	return func(t *Target) *units.Duration {
 		if t.GPU.Suite == gpu.SuitePyTorch {
@@ -217,7 +219,7 @@ func allReduceParameters() []parameter {
 	return append(own, switchParameters()...)
 }
 
-// iterationParameters are what only whole iterations show: the small kernels.
+// iterationParameters are those that only whole iterations determine: the small kernels.
 func iterationParameters() []parameter {
 	spec := func(t *Target) *gpu.FusedSpec { return &t.GPU.Fused }
 	return []parameter{
@@ -228,8 +230,8 @@ func iterationParameters() []parameter {
 	}
 }
 
-// powerParameters are what energies show. The limit is a data sheet's. While a kernel runs
-// no less is drawn than in a gap.
+// powerParameters are those that energies determine. The limit comes from a data sheet. A running
+// kernel draws at least the power of a gap.
 func powerParameters() []parameter {
 	spec := func(t *Target) *gpu.PowerSpec { return &t.GPU.Power }
 	return []parameter{

@@ -2,10 +2,10 @@ package measure
 
 import "github.com/l3sim/l3sim/units"
 
-// onePath keeps the all-reduce measurements that a fit can mean: those that name their
-// method where there are any. Others may measure a direct kernel or NCCL at any size,
-// where systems pick by size: up to limit it keeps the file with the lowest mean, beyond
-// it the one with the most samples.
+// onePath keeps the all-reduce measurements that a fit can use: those that name their method, if
+// there are any. Others may measure a direct kernel or NCCL at any size, while systems choose by
+// size: up to limit it keeps the file with the lowest mean, beyond it the one with the most
+// samples.
 func onePath(samples []Sample, limit units.Bytes) []Sample {
 	if named := only(samples, func(s *Sample) bool { return s.op != "" }); named != nil {
 		return named
@@ -39,9 +39,9 @@ func onePath(samples []Sample, limit units.Bytes) []Sample {
 	})
 }
 
-// WithoutLaunch returns the samples with launch taken off the all-reduces of
-// up to limit bytes, which were measured one call at a time: a captured graph
-// or a stream that is never empty hides it. What is left is at least a tenth.
+// WithoutLaunch returns the samples with launch subtracted from the all-reduces of up to limit
+// bytes. These were measured one call at a time, while a captured graph or a busy stream hides the
+// launch. At least a tenth remains.
 func WithoutLaunch(samples []Sample, launch units.Duration, limit units.Bytes) []Sample {
 	out := append([]Sample(nil), samples...)
 	for i := range out {
@@ -52,9 +52,9 @@ func WithoutLaunch(samples []Sample, launch units.Duration, limit units.Bytes) [
 	return out
 }
 
-// methodsBySize names the method of all-reduces that do not say it: a direct kernel up to limit,
-// NCCL beyond. A fit needs to know: where the faster of both may stand for a time, NCCL's
-// parameters settle on what direct kernels took.
+// methodsBySize sets the method of all-reduces that do not name it: a direct kernel up to limit,
+// NCCL beyond. Without it a time could be the faster of both, and a fit would move NCCL's
+// parameters to times of direct kernels.
 func methodsBySize(samples []Sample, limit units.Bytes) []Sample {
 	named := append([]Sample(nil), samples...)
 	for i := range named {

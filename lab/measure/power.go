@@ -9,12 +9,12 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// powerOps are the kernels of files of energies, and the product between gaps.
+// powerOps are the kernels of files of energies, and the product repeated between gaps.
 var powerOps = []string{"idle", "h2d", "copy", "gemm", "decode_attention", "prefill_attention", gapsOp}
 
 const gapsOp = "gaps"
 
-// energy reads the row of a file of energies: one kernel for seconds.
+// energy reads a row of a file of energies: one kernel that runs for seconds.
 func (r *row) energy() Sample {
 	s := Sample{kind: Power, op: r.text("op"), powered: powered{took: r.positive("seconds")}, Seconds: r.positive("joules")}
 	detail := r.text("detail")
@@ -52,7 +52,7 @@ func (r *row) energy() Sample {
 	return s
 }
 
-// dutyM, dutyN and dutyK are the product that a file of gaps repeats between them.
+// dutyM, dutyN and dutyK are the product that a file of gaps repeats between gaps.
 const dutyM, dutyN, dutyK = 64, 8192, 8192
 
 // duty reads the row of a file of work with gaps.
@@ -72,7 +72,7 @@ func (t *Target) power(s *Sample) float64 {
 	switch s.op {
 	case "idle":
 		return p.Idle * s.took
-	case "h2d": // the links' transfers, with next to nothing on the GPU
+	case "h2d": // transfers on the links, with an almost idle GPU
 		return p.ActiveIdle * s.took
 	case "copy":
 		_, joules := t.GPU.KernelSustained(gpu.Cost{Bytes: float64(s.bytes), Memory: s.took, Seconds: s.took})

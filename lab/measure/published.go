@@ -11,26 +11,27 @@ import (
 	"github.com/l3sim/l3sim/llm"
 )
 
-// Kinds of kernels on narrow element types whose parameters are fitted by themselves. Tables with a column dtype or kv_dtype have them.
+// Kinds of kernels on narrow element types with separate parameters. Tables with a column dtype or kv_dtype have them.
 const (
-	FP8GEMM      Kind = "fp8_gemm"       // one scale for a tensor or a row
+	FP8GEMM      Kind = "fp8_gemm"       // one scale per tensor or row
 	FP8BlockGEMM Kind = "fp8_block_gemm" // scales of 128 × 128 weights, and of 128 activations of a row
 	NVFP4GEMM    Kind = "nvfp4_gemm"     // one scale for 16 elements
 	FP8Decode    Kind = "fp8_decode_attention"
 	FP8Prefill   Kind = "fp8_prefill_attention"
 )
 
-// published is what a table of AIConfigurator says of a kernel beyond its shape: the library's kernel, and how many tokens a query sees.
+// published is the data of AIConfigurator's tables on a kernel beyond its shape: the library's kernel, and the window of a query in
+// tokens.
 type published struct {
 	source string
 	window int    // 0: all
-	row    string // element types and sizes, as odd_rows.tsv writes them
+	row    string // element types and sizes, in the form of odd_rows.tsv
 }
 
-// wholeType names elements of 16 bits in tables of AIConfigurator.
+// wholeType is the name of 16-bit elements in tables of AIConfigurator.
 const wholeType = "bfloat16"
 
-// productKinds and cacheTypes are the element types of products and of keys and values that these tables may have.
+// productKinds and cacheTypes are the element types of products and of keys and values in these tables.
 var (
 	productKinds = map[string]Kind{wholeType: GEMM, "fp8": FP8GEMM, "fp8_block": FP8BlockGEMM, "nvfp4": NVFP4GEMM}
 	productTypes = []string{wholeType, "fp8", "fp8_block", "nvfp4"}
@@ -47,7 +48,7 @@ func (r *row) element(column string, known []string) string {
 	return name
 }
 
-// publish reads what rows of these tables have beyond those of the others. Their kernels ran in graphs.
+// publish reads the additional columns of these tables. Their kernels ran in graphs.
 func (r *row) publish(s *Sample) {
 	s.where = InGraph
 	if r.has("kernel") {
@@ -78,7 +79,7 @@ func (r *row) publish(s *Sample) {
 	}
 }
 
-// attentionRow returns what odd_rows.tsv calls a row of attention.
+// attentionRow returns a row of attention in the form of odd_rows.tsv.
 func (r *row) attentionRow(s *Sample) string {
 	heads := fmt.Sprintf("q_heads=%d kv_heads=%d head_dim=%d window=%d", s.heads.Query, s.heads.KV, s.heads.Dim, s.window)
 	if s.kind == Decode {
@@ -91,7 +92,7 @@ func (r *row) attentionRow(s *Sample) string {
 	return fmt.Sprintf("%s batch=%d length=%d prefix=%d %s", types, s.batch, s.chunk, s.finished, heads)
 }
 
-// typedProduct returns the cost of a product of factors of that element type.
+// typedProduct returns the cost of a product with factors of that element type.
 func typedProduct(g *gpu.Spec, s *Sample) gpu.Cost {
 	switch s.kind {
 	case FP8BlockGEMM:
@@ -103,7 +104,7 @@ func typedProduct(g *gpu.Spec, s *Sample) gpu.Cost {
 	}
 }
 
-// windowed returns the cost of prompts of which no token attends to more than a window, as iterations have it: in pieces.
+// windowed returns the cost of prompts whose tokens attend to at most a window, in pieces as iterations have it.
 func windowed(g *gpu.Spec, s *Sample) gpu.Cost {
 	var all gpu.Cost
 	for _, p := range llm.WindowPieces(s.window, s.chunk, s.finished) {

@@ -14,26 +14,27 @@ type Published struct {
 	Left  []string // rows left out, by reason
 }
 
-// publishedKinds are the kinds of these tables, in the order in which they are fitted.
+// publishedKinds are the kinds of these tables, in the order of fitting.
 var publishedKinds = []Kind{GEMM, FP8GEMM, FP8BlockGEMM, NVFP4GEMM, Decode, FP8Decode, Prefill, FP8Prefill, Experts, FP8Experts, FP8BlockExperts, NVFP4Experts, MXFP4Experts, MXFP4FP8Experts, Int4Experts,
 	LatentDecode, FP8LatentDecode, LatentPrefill, FP8LatentPrefill, LatentAbsorb, FP8LatentAbsorb, SparseLatent, NCCLAllReduce, AllReduce, AllGather, ReduceScatter, NCCLAllToAll, Dispatch, Combine,
 	IndexScores, IndexStepScores, TopK}
 
-// Sizes of servers, to which the fits are made. Below them a kernel takes its launch, and few models have wider heads.
+// Sizes used by servers, to which the fits are restricted. Smaller kernels take the time of their launch, and few
+// models have wider heads.
 const (
 	leastWidth   = 1024 // columns and inner elements of a product
 	leastContext = 256  // tokens
 	leastPrompt  = 64   // tokens
 	widestHead   = 256
-	longestInner = 51200 // CUTLASS's FP8 products with so many inner elements and few rows take up to five times their neighbours
+	longestInner = 51200 // CUTLASS's FP8 products with that many inner elements and few rows take up to five times as long as their neighbours
 	widestGroup  = 48    // query heads of a KV head, from which on TensorRT-LLM reads the cache for each of them
-	fewestRows   = 40    // rows of a kind of kernels: fewer say too little
-	fewestSizes  = 20    // rows of a collective or of an indexer's kernel, which have few sizes: fewer say too little
-	launches     = 30e-6 // seconds: where memory takes longer for as much as the L2 holds, its warmth shows beside launches of 10 us
+	fewestRows   = 40    // least rows of a kind of kernels
+	fewestSizes  = 20    // least rows of a collective or of an indexer's kernel, which have few sizes
+	launches     = 30e-6 // seconds: if memory takes longer for the bytes that the L2 holds, its warmth shows beside launches of 10 us
 )
 
-// FitPublished fits the kernels of tables of AIConfigurator for a framework. It leaves out rows by rule, and of each kind all kernels but
-// the one that most rows have: others are those that few models get.
+// FitPublished fits the kernels of a framework to AIConfigurator's tables. It leaves out rows by rule, and of each kind keeps the kernel
+// with most rows, since few models run the others.
 func (t *Target) FitPublished(framework string, samples []Sample, o Options) (*Published, error) {
 	t.tables = true
 	p := &Published{}
@@ -55,12 +56,12 @@ func (t *Target) FitPublished(framework string, samples []Sample, o Options) (*P
 	return p, nil
 }
 
-// describe sets what a fit to tables says of itself: bands of the kinds by their errors on shapes held out, an assumption for others,
-// and no kernels of PyTorch or of prompts with decoding requests, of which the tables have none.
+// describe sets the metadata of a fit to tables: bands of the kinds by their errors on held-out shapes, an assumption for others. It
+// clears kernels of PyTorch and of prompts with decoding requests, which the tables lack.
 func (t *Target) describe(kinds []Fitted) {
 	g := &t.GPU
 	g.PyTorch = gpu.AttentionSpec{}
-	g.Prefill.JoinsDecode, g.PrefillFP8.JoinsDecode = false, false // prompts and decode attention were measured apart
+	g.Prefill.JoinsDecode, g.PrefillFP8.JoinsDecode = false, false // prompts and decode attention were measured separately
 	g.Scale.AllReduce, g.Scale.SmallKernels = gpu.AssumedScale, gpu.AssumedScale
 	bands := map[Kind]*energy.Constant{AllReduce: &g.Scale.AllReduce, GEMM: &g.Scale.Products, Decode: &g.Scale.Decode, Prefill: &g.Scale.Prefill}
 	for _, k := range kinds {
@@ -70,7 +71,7 @@ func (t *Target) describe(kinds []Fitted) {
 	}
 }
 
-// errorBand returns the band of a factor that is log-normal with that mean absolute error: its 10th and 90th percentile.
+// errorBand returns the band, 10th to 90th percentile, of a log-normal factor with that mean absolute error.
 func errorBand(mean float64) energy.Constant {
 	const normal = 1.2815515655 // standard deviations from the median to the 90th percentile
 	width := math.Exp(normal * mean * math.Sqrt(math.Pi/2))
@@ -83,7 +84,8 @@ func (p *Published) left(rows int, kind Kind, why string) {
 	}
 }
 
-// serving returns the rows of a kind to which its kernels are fitted, and keeps why others are not.
+// serving returns the rows to which the kernels of a kind are fitted, and records why others are
+// left out.
 func (p *Published) serving(t *Target, framework string, kind Kind, rows []Sample) []Sample {
 	drop := func(why string, gone func(s *Sample) bool) {
 		kept := only(rows, func(s *Sample) bool { return !gone(s) })
@@ -139,7 +141,7 @@ func (p *Published) serving(t *Target, framework string, kind Kind, rows []Sampl
 	return rows
 }
 
-// mainSource returns the kernel that most rows have, the first by name of as many.
+// mainSource returns the kernel with most rows, the first by name of equals.
 func mainSource(rows []Sample) (main string) {
 	count := map[string]int{}
 	for i := range rows {
@@ -154,7 +156,7 @@ func mainSource(rows []Sample) (main string) {
 	return main
 }
 
-// shortest returns the shortest time: that of the host's launches where these bind.
+// shortest returns the shortest time: that of the host's launches, if they bind.
 func shortest(rows []Sample) float64 {
 	least := math.Inf(1)
 	for i := range rows {
@@ -163,8 +165,8 @@ func shortest(rows []Sample) float64 {
 	return least
 }
 
-// fitForms fits each form that the kernels of a framework may have, keeps the one with the smallest loss, and returns errors on shapes
-// held out, of a form that is chosen on the other shapes alone.
+// fitForms fits each form that the kernels of a framework may have and keeps the one with the smallest loss. The held-out errors are
+// those of a form chosen without the held-out shapes.
 func (t *Target) fitForms(framework string, kind Kind, rows []Sample, o Options) (held Errors, ok bool, err error) {
 	all := forms(framework, kind)
 	fit := func(t *Target, rows []Sample) error {
@@ -190,7 +192,7 @@ func (t *Target) fitForms(framework string, kind Kind, rows []Sample, o Options)
 	return judged(held), ok, fit(t, rows)
 }
 
-// judged leaves the errors of collectives out that all take as long as a launch.
+// judged leaves out the errors of small collectives, which all take the time of a launch.
 func judged(e Errors) Errors {
 	var points []Point
 	for _, p := range e.Relative {
@@ -209,13 +211,13 @@ func fewest(kind Kind) int {
 	return fewestRows
 }
 
-// cutlassTiles are the tiles of vLLM's FP8 products, which SGLang has, too: one for each range of rows, without a split of k. Products of
-// few rows have their factors swapped on Blackwell, so that 32 rows are a tile's columns.
+// cutlassTiles are the tiles of vLLM's FP8 products, which SGLang shares: one for each range of rows, without a split of k. On Blackwell,
+// products of few rows swap their factors, so that 32 rows become a tile's columns.
 // https://github.com/vllm-project/vllm/tree/main/csrc/quantization/w8a8/cutlass/c3x: scaled_mm_sm90_fp8_dispatch.cuh,
 // scaled_mm_sm100_fp8_dispatch.cuh.
 var cutlassTiles = []gpu.TileList{"64x64 <= 64, 64x128/2 <= 128, 128x128/2", "32x128 <= 16, 64x128 <= 64, 128x128/2"}
 
-// forms returns what the kernels of a kind may be beyond numbers that a fit moves.
+// forms returns the variants of a kind's kernels with parameters that a fit does not move.
 func forms(framework string, kind Kind) []func(*gpu.Spec) {
 	if kind.latent() {
 		return latentForms(kind)
@@ -242,7 +244,7 @@ func forms(framework string, kind Kind) []func(*gpu.Spec) {
 				s := typed(g)
 				*s = gpu.TypedGEMMSpec{Tiling: g.MatMul.Tiling}
 				s.Tiles = list
-				s.SplitOverhead, s.SplitTraffic = 0, 0 // where k is not split
+				s.SplitOverhead, s.SplitTraffic = 0, 0 // k is not split
 			})
 		}
 		return all
@@ -252,7 +254,8 @@ func forms(framework string, kind Kind) []func(*gpu.Spec) {
 		var all []func(*gpu.Spec)
 		for _, limit := range []int{0, 16} { // rows of a tensor-core tile
 			all = append(all, func(g *gpu.Spec) {
-				// Batches of equal contexts do not tell how unequal ones share thread blocks: as on the GPUs that were measured.
+				// Batches of equal contexts do not show how unequal ones share thread blocks; this assumes the method of the
+				// GPUs that were measured.
 				g.Decode.Split = gpu.SplitBalanced
 				if kind == Decode {
 					g.Decode.GroupLimit = limit

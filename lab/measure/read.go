@@ -57,28 +57,27 @@ var layouts = []struct {
 // allReduceMethods are the methods that a file may name.
 var allReduceMethods = []string{"nccl", "one_shot", "two_shot"}
 
-// unmasked marks prefill attention over finished tokens. PyTorch's cuDNN kernels have no
-// causal mask there, so those of a server were measured without one.
+// unmasked marks prefill attention over finished tokens that was measured without a causal mask,
+// which PyTorch's cuDNN kernels lack there.
 const unmasked = "unmasked"
 
 // Files of attention of short chunks over long caches have times with the best number of parts of
-// the keys, and with one.
+// the keys, and with one part.
 const split, unsplit = "split", "unsplit"
 
-const maxSamples = 1_000_000 // bounds the measurements of a file; a fit takes time for each
+const maxSamples = 1_000_000 // largest number of measurements in a file, to bound the time of a fit
 
 // elementwiseOps are the kernels that an elementwise file may name.
 var elementwiseOps = []string{"layernorm", "add", "gelu", "copy"}
 
-// Read reads the measurements of a CSV file, or of the CSV files of a folder in the
-// order of their names, but for those of other kinds. Errors in the files are
-// *input.Error.
+// Read reads the measurements of a CSV file, or of the CSV files of a folder in the order of their
+// names, except those of other kinds. Errors in the files are of type *input.Error.
 func Read(path string, models Models) ([]Sample, error) {
 	return ReadTelling(path, models, func(*input.Error) {})
 }
 
-// ReadTelling is Read, and calls skipped with each file of a folder that is left out. A
-// folder must have one file that is not.
+// ReadTelling is Read, and calls skipped with each file of a folder that is left out. At least one
+// file of a folder must remain.
 func ReadTelling(path string, models Models, skipped func(*input.Error)) ([]Sample, error) {
 	paths, folder := []string{path}, false
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
@@ -139,7 +138,7 @@ func parse(name string, text io.Reader, models Models) ([]Sample, error) {
 	return samples, err
 }
 
-const columnsKey = "columns" // the key of the error for a file whose columns are of no kind
+const columnsKey = "columns" // the key of the error for a file whose columns match no kind
 
 func kindOf(name string, columns map[string]int) (Kind, error) {
 	var expected []string
@@ -150,7 +149,7 @@ func kindOf(name string, columns map[string]int) (Kind, error) {
 			missing = missing || !ok
 		}
 		if !missing {
-			if l.kind == SparseLatent && strings.HasPrefix(filepath.Base(name), "indexer") { // which has the same columns
+			if l.kind == SparseLatent && strings.HasPrefix(filepath.Base(name), "indexer") { // these files have the same columns
 				return IndexScores, nil
 			}
 			return l.kind, nil
@@ -188,7 +187,7 @@ func (r *row) integer(column string, low, high int) int {
 	return n
 }
 
-const maxSize = 1 << 40 // bounds every size in a file: products of three stay within a float64
+const maxSize = 1 << 40 // largest size: products of three stay within a float64
 
 func (r *row) samples(kind Kind, models Models) []Sample {
 	var s Sample
@@ -208,7 +207,7 @@ func (r *row) samples(kind Kind, models Models) []Sample {
 	return []Sample{s}
 }
 
-// kernel reads the row of a file of kernels: one sample, or those in a graph.
+// kernel reads a row of a file of kernels: one sample, or its conditions in a graph.
 func (r *row) kernel(kind Kind) []Sample {
 	s := Sample{kind: kind, File: r.name, Line: r.line}
 	switch kind {
@@ -241,7 +240,7 @@ func (r *row) kernel(kind Kind) []Sample {
 		whole := s
 		s.op, s.Seconds = split, r.positive("graph_us")*1e-6
 		if whole.op, whole.Seconds = unsplit, r.positive("unsplit_us")*1e-6; whole.Seconds == s.Seconds {
-			return []Sample{whole} // no number of parts was better, or none was tried
+			return []Sample{whole} // splitting was no better, or was not tried
 		}
 		return []Sample{s, whole}
 	case PageSparse:
@@ -299,7 +298,7 @@ func (r *row) kernel(kind Kind) []Sample {
 	return []Sample{burst, sustained}
 }
 
-// unequal reads decode attention of unequal contexts: one sample for each way to split them.
+// unequal reads decode attention of unequal contexts: one sample for each way of splitting.
 func (r *row) unequal(s Sample) []Sample {
 	s.batch, s.context, s.heads, s.where = r.integer("batch", 1, 1<<20), r.integer("longest", 1, maxSize), r.heads(), InGraph
 	s.tokens = int64(r.integer("sum_context", s.batch, maxSize))
@@ -312,7 +311,8 @@ func (r *row) unequal(s Sample) []Sample {
 	return []Sample{fixed, balanced}
 }
 
-// positive reads a measured number. Under a thousandth nothing was measured, and errors overflow.
+// positive reads a measured number. Below a thousandth it is no measurement, and errors would
+// overflow.
 func (r *row) positive(column string) float64 { return r.number(column, 1e-3, 1e15) }
 
 func (r *row) number(column string, low, high float64) float64 {

@@ -12,7 +12,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// Kind is the kind of kernel or transfer that a file measures.
+// Kind is the kind of kernel or transfer measured by a file.
 type Kind string
 
 // The kinds, in the order of reports.
@@ -27,14 +27,15 @@ const (
 	PCIe         Kind = "pcie"
 	Elementwise  Kind = "elementwise"
 	PageSparse   Kind = "page_sparse" // of page-sparse decode attention
-	// Small is what a server measured in an iteration: the small kernels of a layer together, or the choice of tokens.
+	// Small is the small kernels of a layer together, or the choice of tokens, as a server measured them in an
+	// iteration.
 	Small Kind = "small_kernels"
 	// Whole iterations, and the energy of each.
 	DecodeIteration  Kind = "decode_iteration"
 	PrefillIteration Kind = "prefill_iteration"
 	MixedIteration   Kind = "mixed_iteration"
 	IterationEnergy  Kind = "iteration_energy"
-	// Power is the energy of kernels that run for seconds, with and without gaps.
+	// Power is the energy of kernels that run for seconds, with or without gaps.
 	Power Kind = "power"
 )
 
@@ -46,17 +47,17 @@ func Kinds() []Kind {
 	}
 }
 
-// Condition is where a kernel was measured.
+// Condition is how a kernel was measured.
 type Condition uint8
 
 // The conditions.
 const (
-	Alone     Condition = iota // one call at a time, the L2 flushed before it
+	Alone     Condition = iota // one call at a time, with the L2 flushed before
 	InGraph                    // many in a graph, for milliseconds
-	Sustained                  // many in a graph, for seconds: the power limit holds
+	Sustained                  // many in a graph, for seconds: the power limit applies
 )
 
-// Target is what is judged or fitted: a GPU and its link to the host.
+// Target is the hardware to judge or fit: a GPU and its link to the host.
 type Target struct {
 	GPU  gpu.Spec  `toml:"gpu"`
 	Link pcie.Spec `toml:"pcie"`
@@ -73,7 +74,7 @@ type Sample struct {
 	m, n, k int    // gemm; elementwise: M rows of N elements
 	op      string // elementwise: layernorm, add, gelu, copy; pcie: h2d, d2h; page-sparse: page_score, topk, attention; extend attention: split, unsplit; decode attention of unequal contexts: fixed, balanced; narrow kernels: fp8, int8, int4
 	batch   int    // attention: equal requests
-	context int    // decode and page-sparse attention; of unequal ones the longest
+	context int    // decode and page-sparse attention; the longest of unequal ones
 	tokens  int64  // decode attention of unequal contexts: their sum, else 0
 	paged
 	chunk int // prefill and extend attention
@@ -87,32 +88,32 @@ type Sample struct {
 	powered
 	published
 	mixture
-	// Seconds is what was measured: joules of all GPUs for IterationEnergy and Power.
+	// Seconds is the measured value; for IterationEnergy and Power it is the joules of all GPUs.
 	Seconds float64
 }
 
-// paged are pages of attention.
+// paged describes pages of attention.
 type paged struct {
 	page  int // page-sparse: tokens of a page
-	pages int // page-sparse: scored by page_score, else selected
+	pages int // page-sparse: pages scored by page_score, else selected
 }
 
 // whole is an iteration.
 type whole struct {
-	model   *llm.Model // iterations: with the GPUs that share it
-	suite   gpu.Suite  // iterations: whose kernels ran, "" for the target's
-	prefill gpu.Suite  // iterations of the server suite: whose prefill attention ran, "" for the suite's
+	model   *llm.Model // iterations: with the number of GPUs that share it
+	suite   gpu.Suite  // iterations: the suite whose kernels ran, "" for the target's
+	prefill gpu.Suite  // iterations of the server suite: the suite whose prefill attention ran, "" for the same
 }
 
 // powered is a measurement of power.
 type powered struct {
-	busy  float64 // power: seconds of work between gaps; 0 without gaps
-	count float64 // power: of these works
+	busy  float64 // power: seconds of each run of work between gaps; 0 without gaps
+	count float64 // power: number of these runs
 	took  float64 // power: seconds of the measurement
 }
 
-// Unit returns the unit in which reports write a kind's measurements, and how many of it
-// are one of Sample.Seconds.
+// Unit returns the unit of a kind's measurements in reports, and how many of it make one of
+// Sample.Seconds.
 func (k Kind) Unit() (name string, scale float64) {
 	switch k {
 	case IterationEnergy, Power:
@@ -123,22 +124,22 @@ func (k Kind) Unit() (name string, scale float64) {
 	return "us", 1e6
 }
 
-// Joules says that a kind's Seconds are joules.
+// Joules says that a kind's Seconds are in joules.
 func (k Kind) Joules() bool { return k == IterationEnergy || k == Power }
 
-// Attends says that attention is part of the kind, so that it depends on the suite.
+// Attends says that the kind includes attention, so that it depends on the suite.
 func (k Kind) Attends() bool {
 	return slices.Contains([]Kind{Decode, NarrowDecode, FP8Decode, Prefill, FP8Prefill, LatentDecode, FP8LatentDecode, LatentPrefill, FP8LatentPrefill, LatentLayer, IndexedLayer, DecodeIteration, PrefillIteration, MixedIteration}, k)
 }
 
-// Iteration says that the kind is of whole iterations: their time or their energy.
+// Iteration says that the kind is a time or an energy of whole iterations.
 func (k Kind) Iteration() bool { return k.whole() && k != Power }
 
 // Kind returns the sample's kind.
 func (s *Sample) Kind() Kind { return s.kind }
 
-// shape names what stays fixed while batch or size varies: the unit in which
-// samples are held out of a fit.
+// shape identifies samples that differ only in batch or size: shapes are the units that a fit holds
+// out.
 func (s *Sample) shape() string {
 	if s.single() {
 		return s.row
@@ -164,7 +165,7 @@ func (s *Sample) shape() string {
 	}
 }
 
-// String names the sample in full.
+// String returns the full name of the sample.
 func (s *Sample) String() string {
 	if s.single() {
 		return s.row
@@ -208,13 +209,13 @@ func spaced(method string) string {
 	return method + " "
 }
 
-// Samples of tables: mixedOp is attention of a prompt and of requests that decode in one kernel, choiceOp the
-// choice of a token for each request.
+// Ops of tables: mixedOp is attention of a prompt and of decoding requests in one kernel, choiceOp the choice
+// of a token for each request.
 const mixedOp, choiceOp = "mixed", "choice"
 
 const elementBits = 16 // the width of the measured kernels' elements: bf16 and fp16
 
-// Predict returns what the model says of a sample: seconds, or joules of all GPUs.
+// Predict returns the model's prediction for a sample: seconds, or joules of all GPUs.
 func (t *Target) Predict(s *Sample) float64 {
 	switch s.kind {
 	case DecodeIteration, PrefillIteration, MixedIteration:
@@ -271,7 +272,7 @@ func (t *Target) kernel(s *Sample) gpu.Cost {
 		}
 		own := *g
 		if own.Decode.Split = gpu.Split(s.op); own.Decode.Split != g.Decode.Split {
-			own.Decode.StreamTime, own.Decode.SplitLimit = 0, math.Inf(1) // of the GPU's own split
+			own.Decode.StreamTime, own.Decode.SplitLimit = 0, math.Inf(1) // with the GPU's own split
 		}
 		return own.DecodeAttentionCost(s.decoding(), s.heads)
 	case Prefill, FP8Prefill:
@@ -306,7 +307,7 @@ func (t *Target) kernel(s *Sample) gpu.Cost {
 	}
 }
 
-// decoding returns the requests of a sample of decode attention, or of those beside a prompt.
+// decoding returns the requests of a sample of decode attention, or those beside a prompt.
 func (s *Sample) decoding() gpu.DecodeBatch {
 	if s.tokens == 0 {
 		return gpu.UniformBatch(s.batch, s.context)
@@ -325,8 +326,8 @@ func (s *Sample) Model() string {
 	return fmt.Sprintf("%s on %d", s.model.Name, s.model.TensorParallel)
 }
 
-// The kernels that a page-sparse file may name. A row of denseOp is decode attention
-// over the whole context, to compare with.
+// The kernels of a page-sparse file. A row of denseOp is decode attention over the whole context,
+// for comparison.
 const (
 	scoreOp, topKOp, attentionOp = "page_score", "topk", "attention"
 	denseOp                      = "dense"
@@ -365,7 +366,7 @@ func (t *Target) pageSparse(s *Sample) gpu.Cost {
 	return c
 }
 
-// pageSparseParameters are those of scores of pages, of the choice among them, and of attention over them.
+// pageSparseParameters are those of scores of pages, of the choice of pages, and of attention over them.
 func pageSparseParameters() []parameter {
 	spec := func(t *Target) *gpu.PageSparseSpec { return &t.GPU.PageSparse }
 	return []parameter{

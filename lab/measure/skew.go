@@ -11,17 +11,17 @@ import (
 	"github.com/l3sim/l3sim/llm"
 )
 
-// skewTable has decode attention of unequal contexts, alone and beside a prompt; it is not there where it was not profiled.
+// skewTable has decode attention of unequal contexts, alone and beside a prompt; it is missing if it was not profiled.
 const skewTable = "skew.csv"
 
-// iterationsKey is the line of MetaName with how often each kernel was run.
+// iterationsKey is the line of MetaName with the number of runs of each kernel.
 const iterationsKey = "measurement_iterations"
 
-// skewColumns: of n contexts nb have kv_big tokens and the others kvs, beside a prompt of pc tokens after kp. t_skew_us is their time,
-// t_mean_us and t_max_us are those of as many equal contexts of the mean and of the longest.
+// skewColumns: of n contexts nb have kv_big tokens and the others kvs, beside a prompt of pc tokens after kp. t_skew_us is their time;
+// t_mean_us and t_max_us are the times of n equal contexts, of mean and of maximal length.
 var skewColumns = []string{"regime", "n", "nb", "ratio", "skew", "pc", "kp", "kvs", "kv_big", "kv_mean", "t_mean_us", "t_max_us", "t_skew_us", "alpha"}
 
-// equalRow is what a row says of as many equal contexts as long as its longest.
+// equalRow is a row's time for equal contexts of its longest length.
 type equalRow struct {
 	shape   attendShape
 	seconds float64
@@ -46,8 +46,8 @@ func (t *tableReader) unequal(r *row, s Sample) {
 	t.attends(s)
 }
 
-// readSkew reads skewTable if it is there. LLMServingSim's profiler (1.0.0, core/skew.py) adds up the runs of a kernel there, of which its
-// other tables have the mean (core/categories.py). Rows of equal contexts that attention.csv has, too, must agree.
+// readSkew reads skewTable if it exists. Times there are sums over a kernel's runs (LLMServingSim's profiler 1.0.0, core/skew.py), while
+// the other tables have means (core/categories.py). Rows of equal contexts that attention.csv has, too, must agree.
 func readSkew(file string, m *llm.Model, iterations int, attention []Sample) ([]Sample, error) {
 	f, err := os.Open(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -67,7 +67,7 @@ func readSkew(file string, m *llm.Model, iterations int, attention []Sample) ([]
 	return t.meanOf(file, iterations, attention)
 }
 
-// meanOf returns the samples of sums of so many runs.
+// meanOf divides the samples by the number of runs that they sum.
 func (t *tableReader) meanOf(file string, iterations int, attention []Sample) ([]Sample, error) {
 	query, _ := t.model.ShardHeads()
 	known := map[attendShape]float64{}

@@ -6,20 +6,20 @@ import (
 	"github.com/l3sim/l3sim/gpu"
 )
 
-// tabled is a kind of kernels whose tables AIConfigurator has apart, with a section of its own in a fit. Its rows are held out one by one;
-// all-reduces are measured in other files, too.
+// tabled is a kind of kernels for which AIConfigurator has separate tables, with its own section in a fit. Its rows are held out one by
+// one; all-reduces are measured in other files, too.
 type tabled struct {
 	kind       Kind
 	section    string
 	cost       func(g *gpu.Spec, s *Sample) gpu.Cost
 	parameters []parameter
-	forms      []func(*gpu.Spec) // what the kernels may be beyond numbers that a fit moves; each sets all of the section
+	forms      []func(*gpu.Spec) // variants with parameters that a fit does not move; each sets the whole section
 }
 
 // tabledKinds are those of collectives and of indexers.
 var tabledKinds = slices.Concat(allReduceKinds(), collectiveKinds(), exchangeKinds(), indexKinds())
 
-// tabledOf returns a kind's table, nil for another kind.
+// tabledOf returns a kind's tabled, nil for another kind.
 func tabledOf(kind Kind) *tabled {
 	i := slices.IndexFunc(tabledKinds, func(k tabled) bool { return k.kind == kind })
 	if i < 0 {

@@ -19,34 +19,34 @@ import (
 	"github.com/l3sim/l3sim/llm"
 )
 
-// MetaName is the file that says of LLMServingSim's tables what was measured.
+// MetaName is the file that describes LLMServingSim's tables.
 const MetaName = "meta.yaml"
 
 // The tables of a folder tpN.
 const (
-	denseTable    = "dense.csv"        // kernels by the tokens of an iteration
-	sequenceTable = "per_sequence.csv" // kernels by the requests that emit a token
-	attendTable   = "attention.csv"    // one kernel by its prompt and its decoding requests
+	denseTable    = "dense.csv"        // kernels by number of tokens in an iteration
+	sequenceTable = "per_sequence.csv" // kernels by number of requests that emit a token
+	attendTable   = "attention.csv"    // attention kernels by prompt and decoding requests
 )
 
-// tableLayers are the layers that tables may have, and whether a sample is made of them. Layers of an iteration that
-// are left out take a thousandth of it, or have no counterpart in a model here (qk_norm).
+// tableLayers are the layers that tables may have, and whether they become samples. Layers that are left out take a
+// thousandth of an iteration, or have no counterpart in a model here (qk_norm).
 var tableLayers = map[string]bool{
 	"qkv_proj": true, "o_proj": true, "gate_up_proj": true, "down_proj": true, "lm_head": true, "sampler": true,
 	"layernorm": true, "rotary_emb": true, "act_fn": true,
 	"embedding": false, "final_layernorm": false, "qk_norm": false,
 }
 
-// smallLayers are the small kernels of a layer of a model, and how often it has each.
+// smallLayers are the small kernels of a model's layer, and the number of each.
 var smallLayers = map[string]float64{"layernorm": 2, "rotary_emb": 1, "act_fn": 1}
 
-// Card says whose measurements tables are.
+// Card names the origin of tables.
 type Card struct{ GPU, VLLM string }
 
 func (c Card) String() string { return fmt.Sprintf("%s, vLLM %s", c.GPU, c.VLLM) }
 
-// ReadTables reads LLMServingSim's tables of kernels of a model on one card: a folder with MetaName and folders tp1,
-// tp2 and so on, of as many GPUs. Errors in the files are *input.Error.
+// ReadTables reads LLMServingSim's tables of a model's kernels on one card: a folder with MetaName and folders tp1,
+// tp2 and so on by number of GPUs. Errors in the files are of type *input.Error.
 func ReadTables(folder string, models Models) ([]Sample, Card, error) {
 	meta := filepath.Join(folder, MetaName)
 	text, err := input.ReadFile(meta)
@@ -93,9 +93,9 @@ func ReadTables(folder string, models Models) ([]Sample, Card, error) {
 	return all, card, nil
 }
 
-// Cold leaves out decode attention that the tables may have too fast. They repeat a kernel on the same keys and values, of which a cache
-// keeps some up to twice what it holds; rows are faster than the memory then. In a server those of other layers lie between. Rows stay whose keys
-// and values are a sixteenth of the cache: latencies are most of their time.
+// Cold leaves out decode attention whose table rows may be too fast. The tables repeat a kernel on the same keys and values, some of which a
+// cache keeps, up to twice its size, so that rows can be faster than the memory; in a server other layers come in between. Rows whose keys and
+// values are at most a sixteenth of the cache stay, since latencies dominate their time.
 func (t *Target) Cold(samples []Sample) []Sample {
 	cache := float64(t.GPU.Alone.L2)
 	return only(samples, func(s *Sample) bool {
@@ -107,11 +107,11 @@ func (t *Target) Cold(samples []Sample) []Sample {
 	})
 }
 
-// profile is what MetaName says: whose kernels, of which model, and how often each was run.
+// profile is the content of MetaName: hardware, model, and number of runs of each kernel.
 type profile struct {
 	Card
 	model      string
-	iterations int // 0 where it is not said
+	iterations int // 0 if not given
 }
 
 // parseMeta reads the top level of a YAML file.
@@ -193,18 +193,18 @@ func parseRows(file, table string, text io.Reader, m *llm.Model) (*tableReader, 
 	return t, nil
 }
 
-// tableReader makes samples of the rows of a table.
+// tableReader makes samples from the rows of a table.
 type tableReader struct {
 	model   *llm.Model
 	table   string
 	columns map[string]int
-	lines   map[string]int  // of each kernel and size
+	lines   map[string]int  // lines of each kernel and size
 	small   map[int]*Sample // small kernels of a layer, by tokens
 	samples []Sample
-	equal   []equalRow // of batches of unequal contexts, as many of the longest
+	equal   []equalRow // equal contexts of the longest length, from rows of unequal ones
 }
 
-// sizes returns how many of the first columns say what a row measured.
+// sizes returns the number of leading columns that give a row's sizes.
 func (t *tableReader) sizes() int {
 	if t.table == skewTable {
 		return len(skewColumns) - 4
@@ -247,7 +247,7 @@ func (t *tableReader) read(r *row) {
 	}
 }
 
-// layer adds the sample of a layer, or adds to that of small kernels of as many tokens.
+// layer adds the sample of a layer, or adds to the small kernels for the same number of tokens.
 func (t *tableReader) layer(layer string, s Sample) {
 	m, tp := t.model, t.model.TensorParallel
 	query, kv := m.ShardHeads()
@@ -334,7 +334,7 @@ func (t *Target) small(s *Sample) float64 {
 
 // smallParameters are those of small kernels in a graph.
 func smallParameters() []parameter {
-	const inCache = 10 // of the memory's bandwidth, by an L2 that holds the activations
+	const inCache = 10 // share of the memory's bandwidth, for activations that the L2 holds
 	spec := func(t *Target) *gpu.FusedSpec { return &t.GPU.Fused }
 	return append(iterationParameters()[:2],
 		number("fused.norm_memory_efficiency", lowEfficiency, 0.7, inCache, func(t *Target) *float64 { return &spec(t).Norm }),

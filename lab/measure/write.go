@@ -14,7 +14,7 @@ import (
 	"github.com/l3sim/l3sim/pcie"
 )
 
-// WriteGPU writes a GPU, and its link unless nil, as TOML with a comment on top.
+// WriteGPU writes a GPU, and its link unless nil, as TOML after a comment.
 func WriteGPU(w io.Writer, g *gpu.Spec, link *pcie.Spec, comment []string) error {
 	return write(w, comment, struct {
 		GPU  *gpu.Spec  `toml:"gpu"`
@@ -22,9 +22,9 @@ func WriteGPU(w io.Writer, g *gpu.Spec, link *pcie.Spec, comment []string) error
 	}{g, link})
 }
 
-// WriteFit writes the parameters of a GPU's kernels as a file that gpu.fit names, with where they are from and a comment on top. What
-// stands in [gpu] itself, peaks and memory among it, is the data sheet's and is left out.
-// Behind each value stands whether kinds moved it, else that it is base's.
+// WriteFit writes the parameters of a GPU's kernels as a file that gpu.fit names, with their origin, after a comment. It leaves out
+// [gpu] itself, with peaks and memory, which comes from the data sheet. A comment on each value says whether a fit of kinds moved it
+// or it is base's.
 func WriteFit(w io.Writer, g *gpu.Spec, about configs.Fit, comment []string, kinds []Fitted, base string) error {
 	of := about.Kinds
 	about.Kinds = nil
@@ -45,7 +45,7 @@ func WriteFit(w io.Writer, g *gpu.Spec, about configs.Fit, comment []string, kin
 	}{g}); err != nil {
 		return err
 	}
-	_, sections, _ := bytes.Cut(whole.Bytes(), []byte("\n[gpu.")) // behind all values of [gpu]
+	_, sections, _ := bytes.Cut(whole.Bytes(), []byte("\n[gpu.")) // after all values of [gpu]
 	text, err := commented("[gpu."+string(sections), moved(kinds), base)
 	if err != nil {
 		return err

@@ -1,15 +1,13 @@
-// Package paper holds the evaluation of the L3 paper as files that anyone can run
-// and change alone: a sweep file for each experiment, a figure definition for each
-// figure.
+// Package paper holds the evaluation of the L3 paper as files that can be run and changed one by one: a
+// sweep file for each experiment, a figure definition for each figure.
 //
 //	l3sim sweep lab/paper/fig8.toml --out out/fig8
 //	l3sim plot out/fig8 --figure lab/paper/fig8.figure.toml --out fig8.png
 //
-// evaluation.toml says what 'l3lab reproduce' makes of them: the experiments of each
-// target, and the claims of the paper with how each is judged. lserve*.toml, hgca.toml, csattention.toml
-// and sparse.toml have claims of other papers. All are embedded, so
-// that it needs no checkout. The sweep of Fig 11 names its trace from the repository's
-// root and is run there.
+// evaluation.toml tells 'l3lab reproduce' the experiments of each target, and the claims of the paper
+// with how each is judged. lserve*.toml, hgca.toml, csattention.toml and sparse.toml have claims of
+// other papers. All are embedded, so that it needs no checkout. The sweep of Fig 11 names its trace from
+// the repository's root and is run there.
 package paper
 
 import "embed"

@@ -15,19 +15,19 @@ import (
 	"github.com/l3sim/l3sim/units/portable"
 )
 
-// CalibrateSchema names the form of a calibration in JSON.
+// CalibrateSchema names the version of a calibration's JSON.
 const CalibrateSchema = "l3sim/calibrate/1"
 
-// Calibration is the constants of a server, fitted to the first requests of logs and judged by the others.
+// Calibration is the constants of a server, fitted to the first requests of logs and judged on the others.
 type Calibration struct {
 	Schema    string          `json:"schema"`
-	Share     float64         `json:"fitted_share"` // of each log's requests, the first to come
+	Share     float64         `json:"fitted_share"` // of each log's requests, the first to arrive
 	Constants []Constant      `json:"constants"`
-	Runs      int             `json:"runs"` // that the fit took
+	Runs      int             `json:"runs"` // of the fit
 	Logs      []CalibratedLog `json:"logs"`
 }
 
-// Constant is a key with what was fitted.
+// Constant is a fitted key.
 type Constant struct {
 	Key    string  `json:"key"`
 	Before float64 `json:"before"` // in Unit
@@ -36,8 +36,8 @@ type Constant struct {
 	most   float64
 }
 
-// constants are what can be fitted: what a server's host adds, which no table of kernels has, and the memory that it gives to keys
-// and values.
+// constants are the keys that can be fitted: a server's host time, which no table of kernels has, and the memory that it gives to
+// keys and values.
 var constants = []Constant{
 	{Key: "gpu.host.exposed", Unit: "us", most: 4000},
 	{Key: "gpu.host.sequence", Unit: "us", most: 1000},
@@ -47,7 +47,7 @@ var constants = []Constant{
 // leastShare is the smallest share of the GPUs' memory that is tried.
 const leastShare = 0.3
 
-// CalibratedLog is how far a log's held-out requests are off.
+// CalibratedLog is the errors on a log's held-out requests.
 type CalibratedLog struct {
 	Log         string       `json:"log"`
 	Model       string       `json:"model"`
@@ -57,7 +57,7 @@ type CalibratedLog struct {
 	Percentiles []Percentile `json:"percentiles"`
 }
 
-// Percentile is a percentile of a time over the requests that were held out. Errors are simulated over measured, less 1.
+// Percentile is a percentile of a time over the held-out requests. Errors are simulated over measured, minus 1.
 type Percentile struct {
 	Time     string  `json:"time"` // "ttft", "tpot" or "e2e"
 	Percent  int     `json:"percent"`
@@ -66,9 +66,9 @@ type Percentile struct {
 	After    float64 `json:"error_after"`
 }
 
-// Calibrate fits constants to the first share of each log's requests: the least mean |logarithm of simulated over measured| of
-// times to the first token and between tokens. Each run has all requests of its log, since those that are held out come while
-// others are there.
+// Calibrate fits constants to the first share of each log's requests. It minimises the mean of |log(simulated/measured)| over
+// times to first token and times per output token. Each run has all requests of its log, since the held-out ones overlap with
+// the others.
 func Calibrate(ctx context.Context, logs []*Log, share float64, given configs.Options) (*Calibration, error) {
 	if !(share >= 0.1 && share <= 0.9) {
 		return nil, &input.Error{Key: "fit", Value: fmt.Sprint(share), Expected: "a share of each log's requests from 0.1 to 0.9; the others judge the fit"}
@@ -105,7 +105,7 @@ func Calibrate(ctx context.Context, logs []*Log, share float64, given configs.Op
 	if err != nil {
 		return nil, err
 	}
-	for range 2 { // what one constant explains changes what is left for another
+	for range 2 { // the value of one constant affects that of the other
 		for i := range c.Constants {
 			if least, err = c.search(&c.Constants[i], least, run); err != nil {
 				return nil, err
@@ -122,12 +122,12 @@ func Calibrate(ctx context.Context, logs []*Log, share float64, given configs.Op
 	return c, nil
 }
 
-// first returns how many of a log's requests are fitted.
+// first returns how many of a log's requests are fitted to.
 func (l *Log) first(share float64) int {
 	return min(max(int(math.Round(share*float64(len(l.Requests)))), 1), len(l.Requests))
 }
 
-// off returns the sum of |logarithms| of a request's times, and how many they are.
+// off returns the sum of |log(simulated/measured)| over a request's times, and their number.
 func (j *Judged) off() (sum float64, times int) {
 	add := func(measured, simulated float64) {
 		if measured > 0 && simulated > 0 {
@@ -141,7 +141,7 @@ func (j *Judged) off() (sum float64, times int) {
 	return sum, times
 }
 
-// sets are the constants as the configuration takes them.
+// sets returns the constants as settings of the configuration.
 func (c *Calibration) sets() (sets []string) {
 	for _, k := range c.Constants {
 		if k.After != k.Before {
@@ -151,7 +151,7 @@ func (c *Calibration) sets() (sets []string) {
 	return sets
 }
 
-// text is a constant as TOML has it.
+// text returns a constant as TOML.
 func (k *Constant) text() string {
 	if k.Unit == "" {
 		return fmt.Sprintf("%.4g", k.After)
@@ -159,8 +159,8 @@ func (k *Constant) text() string {
 	return fmt.Sprintf("%q", units.Duration(math.Round(k.After*10)*1e5).String()) // to a tenth of a microsecond
 }
 
-// search moves a constant to where the loss is least: among points that grow evenly, and between the two beside the best one. It
-// keeps what the constant is where nothing is better.
+// search moves a constant to the least loss: over growing points, then between the neighbours of the best. It keeps the old
+// value if nothing is better.
 func (c *Calibration) search(k *Constant, least float64, run func() ([]*Report, float64, error)) (float64, error) {
 	best := k.After
 	try := func(value float64) error {
@@ -207,7 +207,7 @@ func nextPoint(x, step float64, unit string) float64 {
 	return float64(2 * x)
 }
 
-// held returns the percentiles of the requests that were not fitted, by nearest rank.
+// held returns percentiles over the held-out requests, by nearest rank.
 func (l *Log) held(share float64, before, after *Report) CalibratedLog {
 	n := l.first(share)
 	out := CalibratedLog{Log: l.File, Model: after.Model, GPU: after.GPU, Fitted: n, Held: len(l.Requests) - n}
@@ -237,7 +237,7 @@ func (l *Log) held(share float64, before, after *Report) CalibratedLog {
 	return out
 }
 
-// time returns one of a request's times, false where it has none.
+// time returns one of a request's times, false if it has none.
 func (r *Request) time(name string) (float64, bool) {
 	switch name {
 	case ttft:
@@ -264,7 +264,7 @@ func (c *Calibration) WriteText(w io.Writer) error {
 	return t.Flush()
 }
 
-// WriteTOML writes the constants as a configuration that run, capacity and plan take with --config.
+// WriteTOML writes the constants as a configuration for --config of run, capacity and plan.
 func (c *Calibration) WriteTOML(w io.Writer) error {
 	fmt.Fprintln(w, "# Fitted by l3lab calibrate. Errors of held-out requests are in its report.")
 	for _, l := range c.Logs {

@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// format is what wrote a log.
+// format is the program that wrote a log.
 type format string
 
 const (
@@ -38,8 +38,8 @@ type servingSimRequest struct {
 	LastToken  *float64 `json:"last_token_ts"`
 }
 
-// servingSim sets the two clocks to each other by the request that was queued soonest after its arrival: the engine
-// takes requests in between iterations, and that one found it idle.
+// servingSim aligns the two clocks by the request that was queued soonest after its arrival: the engine accepts
+// requests between iterations, and that one found it idle.
 func (p *parser) servingSim() (all []Request, err error) {
 	var lines []servingSimRequest
 	var places []int
@@ -127,7 +127,7 @@ func (p *parser) vllmBench() (all []Request, err error) {
 	return all, nil
 }
 
-// end refuses what stands behind a single object.
+// end refuses text after a single object.
 func (p *parser) end() (bool, error) {
 	var behind any
 	more, err := p.object(&behind, false)
@@ -143,7 +143,8 @@ type quantity struct {
 	Unit  string   `json:"unit"`
 }
 
-// aiPerf reads a line for each request. Those that failed, were cancelled or warmed up are left out.
+// aiPerf reads a line for each request. It leaves out requests that failed, were cancelled or warmed
+// up.
 func (p *parser) aiPerf() (all []Request, err error) {
 	for {
 		var r struct {
@@ -201,5 +202,5 @@ func (p *parser) aiPerf() (all []Request, err error) {
 	}
 }
 
-// timeUnits are seconds of the units that AIPerf has.
+// timeUnits are AIPerf's units in seconds.
 var timeUnits = map[string]float64{"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1, "sec": 1}

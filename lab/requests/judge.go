@@ -14,10 +14,10 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// Schema names the form of a report in JSON.
+// Schema names the version of a report's JSON.
 const Schema = "l3sim/validate-requests/1"
 
-// Report is how far a run is off a log.
+// Report is the difference of a run from a log.
 type Report struct {
 	Schema   string   `json:"schema"`
 	Log      string   `json:"log"`
@@ -29,16 +29,16 @@ type Report struct {
 	Judged   []Judged `json:"-"`
 }
 
-// Metric is one time of requests. Errors are simulated over measured, less 1; those of the queue, which may be empty,
-// are seconds. Without requests all are 0.
+// Metric is the errors of one time of requests: simulated over measured, minus 1. Those of the queue, which may be 0,
+// are in seconds. Without requests all are 0.
 type Metric struct {
 	Name      string  `json:"name"`
 	Unit      string  `json:"unit"` // of the errors: "ratio" or "s"
 	Requests  int     `json:"requests"`
-	Median    float64 `json:"median"` // of |error|, by nearest rank as the next
+	Median    float64 `json:"median"` // of |error|, by nearest rank like the next
 	P90       float64 `json:"p90"`
-	Bias      float64 `json:"bias"`       // mean error, positive where the simulator is slow
-	Worst     float64 `json:"worst"`      // the error that is farthest from 0
+	Bias      float64 `json:"bias"`       // mean error, positive if the simulator is too slow
+	Worst     float64 `json:"worst"`      // the error farthest from 0
 	Measured  float64 `json:"measured_s"` // medians
 	Simulated float64 `json:"simulated_s"`
 	pairs     []pair
@@ -56,7 +56,7 @@ type Judged struct {
 	Measured, Simulated Request
 }
 
-// Judge runs a log's requests at their times on a server with the settings of the log, and those given over them.
+// Judge runs a log's requests at their times on a server with the log's settings, overridden by the given ones.
 func Judge(ctx context.Context, log *Log, given configs.Options) (*Report, error) {
 	cfg, err := log.load(given)
 	if err != nil {
@@ -137,7 +137,7 @@ func (m *Metric) sum() {
 	m.Measured, m.Simulated = rank(measured, 0.5), rank(simulated, 0.5)
 }
 
-// rank returns the quantile q of values, of which there are some, by nearest rank. It sorts them.
+// rank returns the quantile q of values, at least one, by nearest rank. It sorts them.
 func rank(values []float64, q float64) float64 {
 	slices.Sort(values)
 	return stat.Quantile(q, stat.Empirical, values, nil)

@@ -18,11 +18,11 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// Log is what a server's log says.
+// Log is the content of a server's log.
 type Log struct {
 	File     string
 	Requests []Request // in order of arrival
-	Server   *Server   // the settings that it has; nil for none
+	Server   *Server   // the settings in the log; nil for none
 }
 
 // Request is one request of a log. Times are in seconds.
@@ -30,20 +30,20 @@ type Request struct {
 	Line          int
 	Input, Output int     // tokens
 	Arrival       float64 // since the first request's
-	Queue         float64 // from its arrival to the iteration that begins its prompt; negative where the log does not say
+	Queue         float64 // from its arrival to the iteration that begins its prompt; negative if the log lacks it
 	TTFT, Latency float64 // from its arrival to the first token, and to the last
 }
 
-// Bounds of what a log may say.
+// Bounds of a log's values.
 const (
 	maxRequests = 1_000_000
 	maxTokens   = 1 << 20
-	maxSeconds  = 1e7 // of a log, 116 days: picoseconds of it fit
+	maxSeconds  = 1e7 // of a log, 116 days: its picoseconds fit
 	minLatency  = 1e-6
 )
 
-// Read reads a log, with the settings in a file MetaName beside one of LLMServingSim. Errors in the files are
-// *input.Error.
+// Read reads a log, with the settings in a file MetaName beside a log of LLMServingSim. Errors in the files
+// are of type *input.Error.
 func Read(path string) (*Log, error) {
 	text, err := input.ReadFile(path)
 	if err != nil {
@@ -64,10 +64,10 @@ func Read(path string) (*Log, error) {
 	return log, err
 }
 
-// logKeys are the keys by which a log's format is known.
+// logKeys are the keys that identify a log's format.
 const logKeys = "keys input_toks (LLMServingSim's requests.jsonl), metrics (AIPerf's profile_export.jsonl) or ttfts (vLLM's bench serve --save-result --save-detailed)"
 
-// parse reads the text of a log in the format that its first object shows.
+// parse reads the text of a log in the format of its first object.
 func parse(file string, text []byte) (*Log, format, error) {
 	p := &parser{file: file, text: text, ids: map[string]int{}}
 	first := map[string]json.RawMessage{}
@@ -110,7 +110,7 @@ func parse(file string, text []byte) (*Log, format, error) {
 // parser reads objects of a text.
 type parser struct {
 	file string
-	text []byte // that is left
+	text []byte // rest of the text
 	line int    // of the object read last
 	next int    // lines before text
 	ids  map[string]int
@@ -120,8 +120,8 @@ func (p *parser) at(line int, key string, value any, expected string) error {
 	return &input.Error{File: p.file, Line: line, Key: key, Value: fmt.Sprint(value), Expected: expected}
 }
 
-// object reads the next object into v, whose keys must all be there, and no others where strict. It returns false at
-// the end.
+// object reads the next object into v, whose keys must all be present, and with strict no others. It returns false
+// at the end.
 func (p *parser) object(v any, strict bool) (bool, error) {
 	space := len(p.text) - len(bytes.TrimLeft(p.text, " \t\r\n"))
 	p.next += bytes.Count(p.text[:space], []byte("\n"))
@@ -162,7 +162,7 @@ func keys(v any) (names []string) {
 	return names
 }
 
-// missing returns the first key of a struct of pointers that is not there.
+// missing returns the first absent key of a struct of pointers.
 func missing(v any) string {
 	s := reflect.ValueOf(v).Elem()
 	for i := range s.NumField() {
@@ -173,7 +173,7 @@ func missing(v any) string {
 	return ""
 }
 
-// request checks a request that was read from the given line.
+// request checks a request read from the given line.
 func (p *parser) request(r Request) (Request, error) {
 	r.Line = p.line
 	for _, n := range []struct {

@@ -14,7 +14,7 @@ import (
 	"github.com/l3sim/l3sim/traces"
 )
 
-// MetaName is the file beside LLMServingSim's log that has the server's settings.
+// MetaName is the file with the server's settings beside LLMServingSim's log.
 const MetaName = "meta.json"
 
 // Server is what a server's settings say.
@@ -42,7 +42,7 @@ type Server struct {
 	} `json:"kv_cache"`
 }
 
-// prefixCaching is a setting that three sections of a log may have; nil where one lacks it.
+// prefixCaching is a setting that may be in three sections of a log; nil if one lacks it.
 type prefixCaching struct {
 	Prefix *bool `json:"enable_prefix_caching"`
 }
@@ -76,7 +76,7 @@ func parseServer(file string, text []byte) (*Server, error) {
 	return s, nil
 }
 
-// asynchronous says whether the server forms an iteration while the one before it runs: vLLM's default since 0.14.
+// asynchronous says whether the server forms an iteration while the one before runs, vLLM's default since 0.14.
 func (s *Server) asynchronous() bool {
 	if a := s.Resolved.Scheduler.Async; a != nil {
 		return *a
@@ -84,14 +84,14 @@ func (s *Server) asynchronous() bool {
 	return s.since(14)
 }
 
-// since says whether the server is vLLM 0.minor or newer, as one whose version is not known is taken to be.
+// since says whether the server is vLLM 0.minor or newer, or of unknown version.
 func (s *Server) since(minor int) bool {
 	var major, m int
 	_, err := fmt.Sscanf(s.Version, "%d.%d", &major, &m)
 	return err != nil || major > 0 || m >= minor
 }
 
-// caches says whether the server kept prefixes: vLLM's default since 0.8.
+// caches says whether the server has a prefix cache, vLLM's default since 0.8.
 func (s *Server) caches() bool {
 	for _, p := range []*bool{s.Resolved.Cache.Prefix, s.KV.Prefix, s.Arguments.Prefix} {
 		if p != nil {
@@ -108,8 +108,8 @@ var servers = []string{
 	"gpu_only.async_scheduling=true",
 }
 
-// load returns the configuration of a run. A server that keeps prefixes does so in pages, where the run can: other policies than
-// dense attention and windows of layers have no such cache.
+// load returns the configuration of a run. A server with a prefix cache keeps pages, if the run can: policies other than dense
+// attention and windows by layer have no such cache.
 func (l *Log) load(given configs.Options) (*configs.Config, error) {
 	cfg, err := system.Load(l.settings(given))
 	if err != nil || l.Server != nil && !l.Server.caches() {
@@ -122,7 +122,7 @@ func (l *Log) load(given configs.Options) (*configs.Config, error) {
 	return system.Load(l.settings(given, "cache.prefix=true", fmt.Sprint("cache.block=", page)))
 }
 
-// settings returns the settings of a run: what all servers have, what the log says, more, and then what was given.
+// settings returns the settings of a run: those of all servers, the log's, more, and then the given ones.
 func (l *Log) settings(given configs.Options, more ...string) configs.Options {
 	given.Preset = "fair"
 	sets := append([]string(nil), servers...)

@@ -32,7 +32,7 @@ func (r *Report) WriteText(w io.Writer) error {
 	return t.Flush()
 }
 
-// WriteRows writes a CSV line for each request: its times as measured and as simulated, in seconds.
+// WriteRows writes a CSV line for each request: its measured and simulated times, in seconds.
 func (r *Report) WriteRows(w io.Writer) error {
 	c := csv.NewWriter(w)
 	_ = c.Write(strings.Split("line,input,output,arrival_s,queue_s,ttft_s,e2e_s,simulated_queue_s,simulated_ttft_s,simulated_e2e_s", ",")) // Error has it

@@ -16,26 +16,26 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-const page = "docs/reference/architecture.md" // has the rows of packages, the highest first
+const page = "docs/reference/architecture.md" // has the rows of packages, highest first
 
 type pair struct{ from, to string } // a package and one that it uses, by their paths in the module
 
-// seam is an interface with what implements it outside of tests.
+// seam is an interface with its implementations outside of tests.
 type seam struct {
 	name            string // package.Type
 	room            string
 	implementations []string // package.Type
-	rooms           []string // of the implementations, one each
+	rooms           []string // packages of the implementations
 }
 
-// house is what packages of the module use of each other.
+// house is the uses of packages by each other in a module.
 type house struct {
 	row   map[string]int           // of a package, 0 for the highest; further right in a row counts as lower
 	names map[pair]map[string]bool // used names: Name, Type.Field or Type.Method
 	seams []seam
 }
 
-// readHouse loads the module in a folder, with its tests left out.
+// readHouse loads the module in a folder without its tests.
 func readHouse(ctx context.Context, dir string) (*house, error) {
 	text, err := os.ReadFile(filepath.Join(dir, page))
 	if err != nil {
@@ -61,7 +61,7 @@ func readHouse(ctx context.Context, dir string) (*house, error) {
 	return h, nil
 }
 
-// rows returns the places of packages, row by row and left to right.
+// rows returns the rows of packages, numbered row by row and from left to right.
 func rows(text string) map[string]int {
 	place := map[string]int{}
 	for _, cells := range regexp.MustCompile(`(?m)^\| \d+ \| (.*) \|$`).FindAllStringSubmatch(text, -1) {
@@ -72,7 +72,7 @@ func rows(text string) map[string]int {
 	return place
 }
 
-// short returns a package's path in the module, "" for one of another module.
+// short returns a package's path in the module, "" if it is of another module.
 func short(p *types.Package, module string) string {
 	if p == nil {
 		return ""
@@ -102,7 +102,7 @@ func (h *house) use(p *packages.Package) {
 	}
 }
 
-// owned returns a name with the type of a method before it. Fields have their name alone.
+// owned returns a name; that of a method follows its type, fields have their name alone.
 func owned(p *packages.Package, name string, o types.Object) string {
 	f, isFunc := o.(*types.Func)
 	if !isFunc || f.Signature().Recv() == nil {
@@ -111,7 +111,8 @@ func owned(p *packages.Package, name string, o types.Object) string {
 	return types.TypeString(f.Signature().Recv().Type(), types.RelativeTo(o.Pkg())) + "." + name
 }
 
-// interfaces finds the interfaces of the module with methods of their own, and what implements each.
+// interfaces finds the interfaces of the module with methods of their own, and their
+// implementations.
 func (h *house) interfaces(all []*packages.Package) {
 	var kinds []*types.TypeName
 	for _, p := range all {
@@ -145,14 +146,14 @@ func (h *house) interfaces(all []*packages.Package) {
 	slices.SortFunc(h.seams, func(a, b seam) int { return strings.Compare(a.name, b.name) })
 }
 
-// runsUp says that the user stands at or below what it uses, or that the page does not name one of them.
+// runsUp says that the user is at or below what it uses, or that the page lacks one of them.
 func (h *house) runsUp(p pair) bool {
 	from, fromKnown := h.row[p.from]
 	to, toKnown := h.row[p.to]
 	return !fromKnown || !toKnown || to <= from
 }
 
-// hides says that an interface has one implementation, which stands above it.
+// hides says that an interface has a single implementation, in a higher package.
 func (h *house) hides(s *seam) bool {
 	return len(s.implementations) == 1 && s.rooms[0] != s.room && h.row[s.rooms[0]] < h.row[s.room]
 }

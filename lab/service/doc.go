@@ -2,7 +2,7 @@
 // batches and closed loops through the system gpu-only and compares the latency with what
 // was measured.
 //
-//   - Row is one measured batch or loop, Table says what files leave out. Read reads both.
+//   - Row is one measured batch or loop, Table supplies what files leave out. Read reads both.
 //   - Run gives each row to a node of its own, and what a framework adds is fitted to
 //     every fifth row that fits in memory.
 //   - Report is the errors over the other rows, by series, and whether the memory model

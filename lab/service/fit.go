@@ -9,13 +9,13 @@ import (
 	"github.com/l3sim/l3sim/units/portable"
 )
 
-// Overhead is what a framework adds to the time of the GPUs: scheduling, sampling,
+// Overhead is the time that a framework adds to that of the GPUs: scheduling, sampling,
 // detokenising, the interpreter. It is the same for all models and numbers of GPUs.
 type Overhead struct {
 	Framework string  `json:"framework"`
 	GPU       string  `json:"gpu"`
-	PerStep   float64 `json:"per_step_us"`     // of each iteration
-	PerToken  float64 `json:"per_sequence_us"` // of each request in each iteration that emits its token
+	PerStep   float64 `json:"per_step_us"`     // per iteration
+	PerToken  float64 `json:"per_sequence_us"` // per request in each iteration that emits its token
 	Fitted    int     `json:"fitted_rows"`
 }
 
@@ -23,13 +23,13 @@ func (o *Overhead) seconds(r *run) float64 {
 	return (float64(o.PerStep*float64(r.steps)) + float64(o.PerToken*float64(r.tokens))) / 1e6
 }
 
-// One row in every is fitted: the nth, from 0.
+// One row in every is fitted to: the nth, from 0.
 const every, nth = 5, 2
 
-// deal chooses the rows to fit to, among those of one framework and GPU that fit in memory: the
-// third of every five in the order of models, numbers of GPUs, lengths and batches. So
-// fitted rows are of all lengths and batches. Closed loops are ordered by their users first: a series of them may have
-// five rows a length, and the third of each would have the same number of users.
+// deal chooses the rows to fit to, among those of one framework and GPU that fit in memory: the third of every five in
+// the order of models, numbers of GPUs, lengths and batches, so that fitted rows cover all lengths and batches. Closed
+// loops are ordered by users first: a series of them may have five rows per length, and the third of each would always
+// have the same number of users.
 func deal(runs []run, among []int) (fitted []int) {
 	order := slices.Clone(among)
 	slices.SortStableFunc(order, func(i, j int) int {
@@ -45,9 +45,9 @@ func deal(runs []run, among []int) (fitted []int) {
 	return fitted
 }
 
-// fit returns the overhead, neither part below 0, with the least sum of |predicted /
-// measured - 1| over runs: in the first power, so that a row outside the law does not bend
-// it. That sum is convex, and so is its minimum over one part as a function of the other.
+// fit returns the overhead, with both parts at least 0, that minimises the sum of
+// |predicted/measured − 1| over runs: in the first power, outliers do not distort it. That sum is
+// convex, and so is its minimum over one part as a function of the other.
 func fit(runs []run, among []int) (perStep, perToken float64) {
 	loss := func(step, token float64) (sum float64) {
 		o := Overhead{PerStep: step, PerToken: token}
@@ -56,7 +56,7 @@ func fit(runs []run, among []int) (perStep, perToken float64) {
 		}
 		return sum
 	}
-	var most, mostToken float64 // microseconds with which all rows are predicted too long
+	var most, mostToken float64 // microseconds with which all rows would be predicted too long
 	for _, i := range among {
 		r := &runs[i]
 		left := max(r.row.Latency-r.seconds, 0) * 1e6
@@ -68,11 +68,11 @@ func fit(runs []run, among []int) (perStep, perToken float64) {
 	}
 	perStep = lowest(0, most, func(step float64) float64 { _, sum := best(step); return sum })
 	perToken, _ = best(perStep)
-	// More digits would claim a precision that no measurement has.
+	// More digits would claim more precision than the measurements have.
 	return portable.Significant(perStep, 4), portable.Significant(perToken, 4)
 }
 
-// lowest returns where a convex function from low to high is least, by ternary search.
+// lowest returns the minimum of a convex function between low and high, by ternary search.
 func lowest(low, high float64, f func(float64) float64) float64 {
 	for range 60 {
 		third := (high - low) / 3
@@ -90,22 +90,22 @@ func lowest(low, high float64, f func(float64) float64) float64 {
 
 // What a row shows about memory.
 const (
-	fits    = ""           // nothing speaks against it
-	tooMuch = "arithmetic" // weights, keys and values are more than the framework may use
-	seen    = "latency"    // it takes so much longer than smaller batches that requests must have waited
+	fits    = ""           // nothing contradicts it
+	tooMuch = "arithmetic" // weights, keys and values exceed what the framework may use
+	seen    = "latency"    // the latency is so far above smaller batches that requests must have waited
 )
 
-// Where latency is evidence.
+// When latency is evidence.
 const (
-	// mayWait is the share of the GPUs' memory beyond which requests may have waited:
-	// activations, libraries and graphs take a part that no arithmetic knows.
+	// mayWait is the share of the GPUs' memory above which requests may have waited: activations,
+	// libraries and graphs take an unknown part.
 	mayWait = 0.8
-	// tooLong is the latency over its bound beyond which they have.
+	// tooLong is the latency over its bound above which they have.
 	tooLong = 1.1
 )
 
-// spills returns, for each run, what its row shows about memory. Rows are looked at from
-// the smallest need upwards, so that a row's bound is from rows that fit.
+// spills returns, for each run, what its row shows about memory. It goes from the smallest need
+// upwards, so that a row's bound comes from rows that fit.
 func spills(runs []run) []string {
 	order := make([]int, len(runs))
 	for i := range order {
@@ -128,8 +128,8 @@ func spills(runs []run) []string {
 	return shows
 }
 
-// longest returns the most seconds that a batch can take whose requests do not wait, from
-// smaller batches and shorter requests of its series that fit. It is false where the series has no such rows.
+// longest returns the longest time, in seconds, of a batch whose requests do not wait, from smaller batches
+// and shorter requests of its series that fit. ok is false if the series has no such rows.
 func longest(row *Row, fit []*Row) (bound float64, ok bool) {
 	smaller := func(r *Row, lengths, batch int) bool {
 		return r.Series == row.Series && r.Batch < batch && r.Input == lengths && r.Output*row.Input == row.Output*r.Input
@@ -151,12 +151,12 @@ func longest(row *Row, fit []*Row) (bound float64, ok bool) {
 			bound, ok = seconds, true
 		}
 	}
-	// A request more takes no longer than one did before: the weights are read anyway.
+	// A further request takes at most as long as one before, since the weights are read anyway.
 	if two := largest(row.Input, one.Batch); two != nil {
 		slope := (one.Latency - two.Latency) / float64(one.Batch-two.Batch)
 		consider(one.Latency + float64(slope*float64(row.Batch-one.Batch)))
 	}
-	// What requests more take grows no faster than steps times keys and values.
+	// The time of further requests grows no faster than steps times keys and values.
 	for _, r := range fit {
 		if r.Batch != row.Batch || r.Input >= row.Input || !smaller(r, r.Input, row.Batch+1) {
 			continue

@@ -18,9 +18,9 @@ import (
 //go:embed data
 var data embed.FS
 
-// Measured is what files say.
+// Measured is the content of files.
 type Measured struct {
-	Rows    []Row // in the order of the files' names, then of their lines
+	Rows    []Row // in the order of the files' names and lines
 	Skipped []Skipped
 	Table   *Table
 }
@@ -31,7 +31,7 @@ type Skipped struct {
 	Reason string `json:"reason"`
 }
 
-// Builtin returns the measurements that are part of the program.
+// Builtin returns the built-in measurements.
 func Builtin() (*Measured, error) {
 	known, err := builtinTable()
 	if err != nil {
@@ -52,9 +52,8 @@ func builtinTable() (*Table, error) {
 	return parseTable(TableName, string(text))
 }
 
-// Read reads a CSV file, or all CSV files of a folder. What they leave out is said by the
-// file TableName beside them, and by the program's own. An error in the files is an
-// *input.Error.
+// Read reads a CSV file, or all CSV files of a folder. The file TableName beside them, and the
+// built-in one, supply what they leave out. Errors in the files are of type *input.Error.
 func Read(path string) (*Measured, error) {
 	known, err := builtinTable()
 	if err != nil {
@@ -81,7 +80,7 @@ func Read(path string) (*Measured, error) {
 	return read(paths, known, input.ReadFile)
 }
 
-// under returns a table with the keys of own; t has those that own leaves out.
+// under returns own, completed by the keys of t.
 func (t *Table) under(own *Table) *Table {
 	merged := &Table{GPU: maps.Clone(t.GPU), Framework: maps.Clone(t.Framework), File: maps.Clone(t.File)}
 	maps.Copy(merged.GPU, own.GPU)
@@ -90,7 +89,7 @@ func (t *Table) under(own *Table) *Table {
 	return merged
 }
 
-// read reads files, whose texts open returns.
+// read reads files, whose text open returns.
 func read(paths []string, known *Table, open func(string) ([]byte, error)) (*Measured, error) {
 	m := &Measured{Table: known}
 	slices.Sort(paths)

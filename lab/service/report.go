@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// Schema names the form of Report's JSON.
+// Schema names the version of Report's JSON.
 const Schema = "l3sim/validate/1"
 
-// Report is how far the simulator is off.
+// Report is the simulator's errors.
 type Report struct {
 	Schema    string     `json:"schema"` // Schema
 	Series    []Errors   `json:"series"`
@@ -20,8 +20,8 @@ type Report struct {
 	Rows      []Judged   `json:"-"` // in the order of the files and their lines
 }
 
-// Errors are those of a series over the rows that fit in memory and were not fitted, as
-// fractions: 0.1 is 10%. All are 0 where no row is left.
+// Errors are those of a series over the held-out rows that fit in memory, as fractions: 0.1 is 10%.
+// All are 0 if no row is left.
 type Errors struct {
 	Series
 	Rows    int     `json:"rows"` // all of the series
@@ -30,33 +30,33 @@ type Errors struct {
 	MAPE    float64 `json:"mape"`       // mean absolute
 	Median  float64 `json:"median_ape"` // median absolute
 	P90     float64 `json:"p90_ape"`    // 90th percentile (nearest rank) of the absolute
-	Bias    float64 `json:"bias"`       // mean signed: positive where the simulator is slow
-	// Spill is the number of rows that do not fit in memory, by arithmetic or as their latency
-	// shows. SpillCorrect is how many of them the memory model finds. SpillFalse is the number of
-	// rows that fit although the memory model says that they do not.
+	Bias    float64 `json:"bias"`       // mean signed: positive if the simulator is too slow
+	// Spill is the number of rows that do not fit in memory, by arithmetic or as their latency shows.
+	// SpillCorrect is how many of them the memory model finds. SpillFalse is the number of rows that
+	// fit, but not according to the memory model.
 	Spill        int `json:"spill_rows"`
 	SpillCorrect int `json:"spill_correct"`
 	SpillFalse   int `json:"spill_false"`
-	// TTFTMedian and TTFTP90 are of the time to the first token, of closed loops; else 0.
+	// TTFTMedian and TTFTP90 are errors of the time to first token of closed loops; else 0.
 	TTFTMedian float64 `json:"ttft_median_ape"`
 	TTFTP90    float64 `json:"ttft_p90_ape"`
 }
 
-// Judged is a row with what the simulator says.
+// Judged is a row with its simulation.
 type Judged struct {
 	Row
-	Spills    string  // why it does not fit in memory: "arithmetic" or "latency", "" where it fits
-	Queued    bool    // the memory model says that it does not fit
+	Spills    string  // evidence that it does not fit in memory: "arithmetic" or "latency", "" if it fits
+	Queued    bool    // according to the memory model it does not fit
 	Fitted    bool    // the overhead was fitted to it
-	Simulated float64 // seconds without overhead, 0 where nothing fits
+	Simulated float64 // seconds without overhead, 0 if nothing fits
 	Predicted float64 // seconds
 	Steps     int64   // iterations
-	// SimulatedTTFT is without overhead. PredictedTTFT is longer by the factor by which the
-	// overhead makes the iterations of the loop longer. Both are 0 in a static batch.
+	// SimulatedTTFT is without overhead. PredictedTTFT is longer by the same factor as the loop's
+	// iterations with overhead. Both are 0 in a static batch.
 	SimulatedTTFT, PredictedTTFT float64
 }
 
-// Error returns predicted over measured, less 1.
+// Error returns predicted over measured, minus 1.
 func (j *Judged) Error() float64 { return j.Predicted/j.Latency - 1 }
 
 // Judge runs all rows and compares.
@@ -91,7 +91,7 @@ func report(m *Measured, runs []run) *Report {
 	return r
 }
 
-// groups returns the rows that have the same key, by key.
+// groups returns the indices of rows with the same key.
 func (r *Report) groups(key func(*Row) Series) [][]int {
 	var keys []Series
 	rows := map[Series][]int{}
@@ -112,7 +112,7 @@ func (r *Report) groups(key func(*Row) Series) [][]int {
 	return groups
 }
 
-// overhead fits that of one framework and GPU, whose rows it predicts.
+// overhead fits the overhead of one framework and GPU, and predicts its rows with it.
 func (r *Report) overhead(runs []run, rows, fitted []int) Overhead {
 	first := &r.Rows[rows[0]]
 	o := Overhead{Framework: first.Framework, GPU: first.GPU, Fitted: len(fitted)}

@@ -12,8 +12,8 @@ import (
 	"github.com/l3sim/l3sim/lab/csvfile"
 )
 
-// Series is what rows are reported by: a server and the model that it serves, as the
-// files name them.
+// Series identifies rows that are reported together: a server and its model, as the files name
+// them.
 type Series struct {
 	GPU       string `json:"gpu"`
 	GPUs      int    `json:"gpus"` // that share each layer (tensor parallelism)
@@ -21,22 +21,22 @@ type Series struct {
 	Model     string `json:"model"`
 }
 
-// Row is one measurement. Of a static batch all requests are there at the start, each with
-// the same prompt, and the server runs until the last of them has all its tokens. In a
-// closed loop each of Batch users sends a request, and the next when it has been answered.
+// Row is one measurement. In a static batch all requests, with equal prompts, are there at the
+// start, and the server runs until the last has all its tokens. In a closed loop each of Batch
+// users sends a request, and the next when it has been answered.
 type Row struct {
 	Series
 	Input, Output int // tokens of each request
 	Batch         int // requests, or users
-	// Latency is the seconds of the whole batch; in a closed loop those from a request's
-	// first token to its last, on average.
+	// Latency is the time of the whole batch in seconds; in a closed loop the mean time from a
+	// request's first token to its last.
 	Latency float64
-	TTFT    float64 // seconds to the first token, on average, in a closed loop; else 0
+	TTFT    float64 // mean seconds to the first token in a closed loop; else 0
 	File    string
 	Line    int
 }
 
-// The columns of a file; a Table gives those that it lacks.
+// The columns of a file; a Table supplies missing ones.
 const (
 	columnGPU       = "gpu"
 	columnGPUs      = "gpus"
@@ -56,18 +56,18 @@ var (
 	request     = []string{columnGPU, columnGPUs, columnFramework, columnModel, columnInput, columnOutput, columnBatch}
 )
 
-// Bounds of what a row may say.
+// Bounds of a row's values.
 const (
 	maxRows    = 100_000
 	maxGPUs    = 4096
 	maxTokens  = 1 << 20
 	maxBatch   = 1 << 16
-	maxPrompts = 1 << 20 // tokens of all prompts, the most of one iteration
+	maxPrompts = 1 << 20 // tokens of all prompts, at most in one iteration
 	minLatency = 1e-6    // seconds
 	maxLatency = 1e9
 )
 
-// parse reads the CSV text of a file, whose table says what the text does not.
+// parse reads the CSV text of a file; its table supplies what the text leaves out.
 func parse(file string, text io.Reader, about *FileTable) ([]Row, error) {
 	var fields *fields
 	var rows []Row
@@ -88,11 +88,11 @@ func parse(file string, text io.Reader, about *FileTable) ([]Row, error) {
 	return rows, err
 }
 
-// fields are the values of a record by column; err is the first that is wrong.
+// fields are the values of a record by column; err is the first error.
 type fields struct {
 	file   string
 	at     map[string]int    // column in the file
-	fixed  map[string]string // values that the table gives
+	fixed  map[string]string // values supplied by the table
 	names  map[string]string // of the columns in the file
 	loop   bool              // the rows are of closed loops
 	record []string
@@ -133,7 +133,7 @@ func (f *fields) fail(column, value, expected string) {
 	}
 }
 
-// text returns a column's text, or what the table fixes in its place.
+// text returns a column's text, or the table's value for it.
 func (f *fields) text(column string) string {
 	value, given := f.fixed[column]
 	if !given {
@@ -175,7 +175,7 @@ func (f *fields) row() Row {
 	return row
 }
 
-// seconds returns a time in seconds; the file has it in units of unit seconds.
+// seconds returns a time in seconds; unit is the unit of the file in seconds.
 func (f *fields) seconds(column string, unit float64, name string) float64 {
 	text := f.text(column)
 	v, err := strconv.ParseFloat(text, 64)
@@ -185,7 +185,7 @@ func (f *fields) seconds(column string, unit float64, name string) float64 {
 	return v * unit
 }
 
-// users returns those of a closed loop, 0 for a static batch.
+// users returns the users of a closed loop, 0 for a static batch.
 func (r *Row) users() int {
 	if r.TTFT > 0 {
 		return r.Batch

@@ -23,30 +23,29 @@ import (
 	"github.com/l3sim/l3sim/traces"
 )
 
-// Options say how measurements are judged.
+// Options set how measurements are judged.
 type Options struct {
-	Configs  configs.Options  // on top of what frameworks set, in all rows
-	Workers  int              // rows that run at a time, which changes no result; 0: one per core
+	Configs  configs.Options  // on top of the frameworks' settings, for all rows
+	Workers  int              // rows that run in parallel, without effect on results; 0: one per core
 	Progress func(done int64) // may be nil; calls come from several goroutines
 }
 
-const preset = "fair" // the system preset of all runs: how operators would run a node
+const preset = "fair" // the system preset of all runs: how an operator would run a node
 
-// run is what the simulator says of a row.
+// run is the simulation of a row.
 type run struct {
 	row *Row
-	// share is the memory that the weights and the keys and values of the whole batch
-	// need, over that of the GPUs.
+	// share is the memory of the weights and the whole batch's keys and values, over that of the GPUs.
 	share float64
 	// usable is the share of the GPUs' memory that the framework may use.
 	usable float64
-	// ran says that the memory holds a request at least; else nothing below is set.
+	// ran says that the memory holds at least one request; otherwise the fields below are not set.
 	ran     bool
 	queued  bool    // requests waited for memory, or lost it
-	seconds float64 // of what Row.Latency is, without overhead
+	seconds float64 // time of Row.Latency in seconds, without overhead
 	ttft    float64 // seconds of a closed loop, without overhead
 	steps   int64   // iterations within those seconds
-	tokens  int64   // of all requests in them: one a request and step
+	tokens  int64   // of all requests in these: one per request and step
 }
 
 // runner runs rows.
@@ -60,7 +59,7 @@ type runner struct {
 // runAll runs the rows, each on a node of its own.
 func runAll(ctx context.Context, m *Measured, o Options) ([]run, error) {
 	r := &runner{table: m.Table, options: o, gpus: map[string]*gpu.Spec{}, models: map[string]*llm.Model{}}
-	for i := range m.Rows { // what is wrong with the first row that is wrong, whichever runs first
+	for i := range m.Rows { // the first row with an error is reported, whichever runs first
 		if err := r.look(&m.Rows[i]); err != nil {
 			return nil, err
 		}
@@ -125,7 +124,7 @@ func (r *runner) look(row *Row) error {
 	return nil
 }
 
-// nearest makes of an error for an unknown name one that knows all names.
+// nearest completes an error for an unknown name with the nearest of all names.
 func nearest(err error, key, name string, valid []string) error {
 	return input.Edit(err, func(bad *input.Error) {
 		if bad.Key == key && bad.File == "" {
@@ -136,7 +135,7 @@ func nearest(err error, key, name string, valid []string) error {
 
 func keysOf[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// at gives an error the place of a row: as its own place, or in front of it.
+// at adds the place of a row to an error: as its own place, or in front of it.
 func at(row *Row, err error) error {
 	bad, ok := err.(*input.Error)
 	if !ok || bad.File != "" {
@@ -156,15 +155,15 @@ func (r *runner) settings(row *Row) configs.Options {
 	}
 	o.Sets = append(sets, o.Sets...)
 	gpus := strconv.Itoa(row.GPUs)
-	o.Flags = []configs.Flag{ // without a name: the row is the place of what is wrong
+	o.Flags = []configs.Flag{ // without a name: the row is the place of an error
 		{Key: "preset", Value: preset}, {Key: "run.system", Value: "gpu-only"}, {Key: "run.model", Value: row.Model},
 		{Key: "gpu.preset", Value: r.gpuName(row)}, {Key: "node.gpus", Value: gpus}, {Key: "model.tensor_parallel", Value: gpus},
 	}
 	return o
 }
 
-// memoryKeys are the keys of errors that say that weights, or the activations of an
-// iteration, leave no room for keys and values.
+// memoryKeys are the keys of errors which say that weights or activations leave no room for keys
+// and values.
 var memoryKeys = []string{"gpu.memory_capacity", "gpu.memory_share", "batching.max_num_batched_tokens"}
 
 func (r *runner) run(ctx context.Context, row *Row) (run, error) {
@@ -215,15 +214,15 @@ func (r *runner) run(ctx context.Context, row *Row) (run, error) {
 	return out, nil
 }
 
-// A closed loop runs for several rounds of a request a user. What is measured is without the first
-// ones, in which all prompts come at once, and without the last, in which users leave.
+// A closed loop runs for several rounds of a request per user. The first rounds, in which all
+// prompts arrive together, and the last, in which users leave, are not measured.
 const (
 	rounds  = 6
 	warm    = 2
-	measure = rounds - 1 // the round that is the first after those measured
+	measure = rounds - 1 // the first round after the measured ones
 )
 
-// loop keeps the latencies of the requests in the measured rounds of a closed loop.
+// loop collects the latencies of the requests in the measured rounds of a closed loop.
 func (out *run) loop(result *system.Result, s *results.Summary) {
 	users, steps := out.row.Batch, out.row.Output-1
 	for _, r := range result.Requests[warm*users : measure*users] {
@@ -232,7 +231,7 @@ func (out *run) loop(result *system.Result, s *results.Summary) {
 	}
 	n := float64((measure - warm) * users)
 	out.ttft, out.seconds = out.ttft/n, out.seconds/n
-	// Each iteration from a request's first token to its last has a token of it.
+	// Each iteration from a request's first token to its last emits one of its tokens.
 	out.steps, out.tokens = int64(steps), int64(math.Round(float64(steps)*s.DecodeBatch.Mean))
 	out.queued = s.Preemptions > 0
 }

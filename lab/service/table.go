@@ -11,12 +11,12 @@ import (
 	"github.com/l3sim/l3sim/input/schema"
 )
 
-// TableName is the name of the file that says what the CSV files beside it do not.
+// TableName is the name of the file that supplies what the CSV files beside it leave out.
 const TableName = "service.toml"
 
-// Table says what measurements leave out.
+// Table supplies what measurements leave out.
 type Table struct {
-	GPU       map[string]string    `toml:"gpu"` // preset or file that describes what files call so
+	GPU       map[string]string    `toml:"gpu"` // preset or file by the files' name of a GPU
 	Framework map[string]Framework `toml:"framework"`
 	File      map[string]FileTable `toml:"file"` // by the file's name without its folder
 }
@@ -24,17 +24,17 @@ type Table struct {
 // Framework is how a framework serves.
 type Framework struct {
 	Set []string `toml:"set"` // settings of the configuration, "section.key=value"
-	// WholePrompts says that memory is set aside for all prompts of the batch in one
-	// iteration, in which they then are.
+	// WholePrompts says that memory is reserved for all prompts of the batch in one iteration, which
+	// then prefills them together.
 	WholePrompts bool `toml:"whole_prompts"`
-	// Waiting is how many users of a closed loop are more than the server has slots for
-	// requests, so that as many requests wait at any time.
+	// Waiting is the number of users of a closed loop beyond the server's slots, so that this many
+	// requests wait at any time.
 	Waiting int `toml:"waiting"`
 }
 
 // FileTable is what the rows of a file share.
 type FileTable struct {
-	Skip      string            `toml:"skip"` // why the file is not judged, "" where it is
+	Skip      string            `toml:"skip"` // why the file is not judged, "" if it is
 	GPU       string            `toml:"gpu"`
 	GPUs      int               `toml:"gpus"`
 	Framework string            `toml:"framework"`
@@ -42,10 +42,10 @@ type FileTable struct {
 	Input     int               `toml:"in_tokens"`
 	Output    int               `toml:"out_tokens"`
 	Batch     int               `toml:"batch"`
-	Columns   map[string]string `toml:"columns"` // what the file calls a column, by the column's own name
+	Columns   map[string]string `toml:"columns"` // the file's name of a column, by the column's own name
 }
 
-// fixed returns the values that the table gives, by column.
+// fixed returns the table's values, by column.
 func (t *FileTable) fixed() map[string]string {
 	all := map[string]string{columnGPU: t.GPU, columnFramework: t.Framework, columnModel: t.Model}
 	for column, n := range map[string]int{columnGPUs: t.GPUs, columnInput: t.Input, columnOutput: t.Output, columnBatch: t.Batch} {
@@ -103,7 +103,7 @@ var kindNames = map[string]string{
 	"String": "a text in quotes", "Integer": "a whole number", "Bool": "true or false", "Array": "an array of texts", "Hash": "a table",
 }
 
-// tableKeys returns the types of what may stand in the place of a key's last name; "*" is any name.
+// tableKeys returns the types of values allowed for a key's last name; "*" is any name.
 func tableKeys(key toml.Key) map[string]string {
 	switch {
 	case len(key) == 1:
@@ -123,7 +123,7 @@ func tableKeys(key toml.Key) map[string]string {
 		for _, column := range []string{columnGPUs, columnInput, columnOutput, columnBatch} {
 			kinds[column] = "Integer"
 		}
-		for _, column := range []string{columnLatency, columnTTFT, columnTPOT} { // they differ from row to row
+		for _, column := range []string{columnLatency, columnTTFT, columnTPOT} { // they differ between rows
 			delete(kinds, column)
 		}
 		kinds["skip"], kinds["columns"] = "String", "Hash"

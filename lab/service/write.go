@@ -54,8 +54,8 @@ func (r *Report) worst(n int) []Judged {
 	return held[:min(n, len(held))]
 }
 
-// WriteRows writes a CSV line for each row: what was measured and predicted, in seconds,
-// and what became of it.
+// WriteRows writes a CSV line for each row: measured and predicted times, in seconds, and the row's
+// outcome.
 func (r *Report) WriteRows(w io.Writer) error {
 	c := csv.NewWriter(w)
 	number := func(v float64) string { return strconv.FormatFloat(v, 'g', 6, 64) }

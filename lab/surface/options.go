@@ -13,7 +13,7 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// mostRooms is how many packages an option may live in: its cost, its memory, its law.
+// mostRooms is the largest number of packages for an option: its cost, its memory, its law.
 const mostRooms = 3
 
 // option is a field with the name of a configuration key, and the packages whose code uses it.
@@ -22,8 +22,8 @@ type option struct {
 	packages []string
 }
 
-// options finds the fields with a toml tag in the module of a folder and the packages that use each, tests left out. Who reads keys by
-// their names, as configs does for all of them, uses none.
+// options finds the fields with a toml tag in the module of a folder, and the packages that use each, without tests. Code that reads
+// keys by name, as configs does for all of them, does not count.
 func options(ctx context.Context, dir string) ([]option, error) {
 	loaded, err := packages.Load(&packages.Config{
 		Context: ctx, Dir: dir,
@@ -77,7 +77,7 @@ func options(ctx context.Context, dir string) ([]option, error) {
 	return all, nil
 }
 
-// printOptions writes how many options live in how many packages, and the options that live in too many.
+// printOptions writes a histogram of options by number of packages, and the options in too many.
 func printOptions(w io.Writer, all []option) {
 	counts := map[int]int{}
 	for _, o := range all {

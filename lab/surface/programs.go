@@ -14,13 +14,13 @@ import (
 	"strings"
 )
 
-// programs are the executables whose surface is counted; "" leaves one out.
+// programs are the executables to be measured; "" leaves one out.
 type programs struct{ user, lab string }
 
 // flagLine finds the name of a flag in a command's help.
 var flagLine = regexp.MustCompile(`(?m)^ +(?:-\w, )?--([a-z][a-z0-9-]*)`)
 
-// shared flags stand in every help and are counted once, at the top.
+// flags of every command, counted once at the top
 var sharedFlags = []string{"help", "quiet", "version"}
 
 // print writes the rows that need the programs, and the words of the documentation.
@@ -98,7 +98,7 @@ func (p *programs) printCommands(w io.Writer, name, program string) error {
 	return nil
 }
 
-// commands returns the subcommands that a command's help lists, less help and completion.
+// commands returns the subcommands in a command's help, without help and completion.
 func commands(program string, path ...string) ([]string, error) {
 	help, err := output(program, append(slices.Clone(path), "--help")...)
 	if err != nil {
@@ -115,7 +115,8 @@ func commands(program string, path ...string) ([]string, error) {
 		case line == "":
 			continue
 		case !strings.HasPrefix(line, " "):
-			// A heading. Groups of commands and "Available Commands:" end in a colon; so do Usage, Flags and Examples.
+			// A heading. Titles of command groups and "Available Commands:" end in a colon; so do Usage, Flags and
+			// Examples.
 			listed = strings.HasSuffix(line, ":") && !slices.Contains([]string{"Usage:", "Flags:", "Global Flags:", "Examples:", "Aliases:"}, line)
 		case listed && strings.HasPrefix(line, "  ") && !strings.HasPrefix(line, "   "):
 			if name := strings.Fields(line)[0]; name != "help" && name != "completion" {

@@ -23,18 +23,18 @@ const (
 
 var kindNames = [kinds]string{"product", "lab", "tests"}
 
-// lines counts lines of source. A line with code and a comment is one of code.
+// lines counts lines of source. A line with code and a comment counts as code.
 type lines struct{ code, comment, blank int }
 
 func (l *lines) add(m lines) { l.code += m.code; l.comment += m.comment; l.blank += m.blank }
 
 func (l lines) all() int { return l.code + l.comment + l.blank }
 
-// pkg is what a folder of Go files holds. exported counts names of top-level
-// declarations and methods that begin with a capital.
+// pkg is the Go code of a folder. exported counts names of top-level declarations and methods that
+// begin with a capital.
 type pkg struct {
 	lines, tests lines
-	tokens       int // without those of tests
+	tokens       int // without tests
 	exported     int
 }
 
@@ -51,7 +51,7 @@ type source struct {
 	structs  []structType
 }
 
-// readSource reads all Go files below root but those in testdata, vendored and hidden folders.
+// readSource reads all Go files below root except those in testdata, vendored and hidden folders.
 func readSource(root string) (*source, error) {
 	s := &source{packages: map[string]*pkg{}}
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
@@ -119,8 +119,8 @@ func (s *source) read(path, name string) error {
 	return nil
 }
 
-// countTokens counts names, keywords, literals, operators and punctuation: what there is to read however it is broken into lines.
-// Comments are none, nor are the semicolons that the scanner puts at the ends of lines.
+// countTokens counts names, keywords, literals, operators and punctuation, whatever the line breaks. Comments do not count, nor
+// the semicolons that the scanner inserts at line ends.
 func countTokens(text []byte) (n int) {
 	var scan scanner.Scanner
 	scan.Init(token.NewFileSet().AddFile("", -1, len(text)), text, nil, 0)
@@ -134,7 +134,7 @@ func countTokens(text []byte) (n int) {
 	}
 }
 
-// countLines tells lines with code from those with a comment alone and from blank ones.
+// countLines counts lines with code, lines with only a comment, and blank lines.
 func countLines(text []byte) lines {
 	files := token.NewFileSet()
 	file := files.AddFile("", -1, len(text))
@@ -147,7 +147,7 @@ func countLines(text []byte) lines {
 			break
 		}
 		if kind == token.SEMICOLON && literal == "\n" {
-			continue // the scanner's own, at the end of a line
+			continue // inserted by the scanner at the end of a line
 		}
 		marked := code
 		if kind == token.COMMENT {
@@ -191,7 +191,7 @@ func exportedNames(d ast.Decl) (n int) {
 	return n
 }
 
-// packageNames returns the folders with code, the one of most tokens first.
+// packageNames returns the folders with code, most tokens first.
 func (s *source) packageNames() []string {
 	return slices.SortedStableFunc(maps.Keys(s.packages), func(a, b string) int {
 		if d := s.packages[b].tokens - s.packages[a].tokens; d != 0 {

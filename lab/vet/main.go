@@ -18,20 +18,20 @@ import (
 	"github.com/l3sim/l3sim/lab/fused"
 )
 
-// dependencies says that facts about dependencies of the module are worked out, too: which of their functions are deprecated or pure,
-// or print as Printf does. That takes as long as all else; 'go build -ldflags "-X main.dependencies=yes"' sets it.
+// dependencies says that facts about dependencies are computed, too: which of their functions are deprecated, pure, or print like
+// Printf. That takes as long as all else; 'go build -ldflags "-X main.dependencies=yes"' sets it.
 var dependencies string
 
 func main() {
 	if dependencies == "" && ofDependency(os.Args[len(os.Args)-1]) {
-		unitchecker.Main(fused.Analyzer) // which has no facts: types alone are written
+		unitchecker.Main(fused.Analyzer) // fused has no facts: only types are written
 	}
 	unitchecker.Main(analyzers()...)
 }
 
 const module = "github.com/l3sim/l3sim"
 
-// ofDependency says that a unit is a package of another module, which is read for its types and facts alone.
+// ofDependency says that a unit is a package of another module, which is read only for its types and facts.
 func ofDependency(unit string) bool {
 	if filepath.Ext(unit) != ".cfg" {
 		return false

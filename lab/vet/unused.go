@@ -11,7 +11,7 @@ import (
 )
 
 // unusedAnalyzer reports what staticcheck's U1000 finds. Staticcheck's own program reports what no variant of a package uses; here each
-// variant is seen alone, so that the one with the package's tests speaks for both.
+// variant is seen separately, so the variant with the package's tests decides for both.
 var unusedAnalyzer = &analysis.Analyzer{
 	Name: "unused", Doc: "report code that nothing uses (staticcheck's U1000)",
 	Requires: []*analysis.Analyzer{unused.Analyzer.Analyzer},
@@ -36,7 +36,7 @@ func reportUnused(pass *analysis.Pass) (any, error) {
 	return nil, nil
 }
 
-// testedElsewhere says that the package has tests of its own that this variant lacks.
+// testedElsewhere says that another variant of the package has its tests.
 func testedElsewhere(pass *analysis.Pass) (bool, error) {
 	dir := ""
 	for _, f := range pass.Files {

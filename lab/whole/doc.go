@@ -1,4 +1,4 @@
-// Package whole compares measured servers of whole models, one row of a table a measurement, with the system gpu-only.
+// Package whole compares measured servers of whole models, one table row per measurement, with the system gpu-only.
 //
-// Read the columns in read.go. A row that cannot be run keeps the reason, and is reported without being judged.
+// Read the columns in read.go. A row that cannot be run is reported with the reason and not judged.
 package whole

@@ -16,15 +16,15 @@ type HostFit struct {
 	Groups, Rows int
 	All          gpu.HostSpec // fitted to all groups
 	Half         gpu.HostSpec // fitted to every second group, in the order of the report
-	// Median errors over groups: without host time and with All; then of the groups that Half has not seen, without host time and with it.
+	// Median errors over groups, without host time and with All; then over the groups held out of Half, without host time and with it.
 	Without, With, HeldOutWithout, HeldOut float64
 }
 
-// NoHost are settings under which rows are run for FitHosts.
+// NoHost are the settings of runs for FitHosts.
 var NoHost = []string{`gpu.host.exposed="0ps"`, `gpu.host.step="0ps"`, `gpu.host.sequence="0ps"`}
 
-// FitHosts fits the host time of each framework to a report of runs without any. A token of a closed loop takes one iteration, so that what
-// the host adds to a row is what it adds to an iteration of all seats.
+// FitHosts fits the host time of each framework to a report of runs without any. A token of a closed loop takes one iteration, so the host
+// time of a row is that of an iteration with all seats.
 func FitHosts(r *Report) []HostFit {
 	var all []HostFit
 	groups := map[string][][]*Compared{}
@@ -78,8 +78,8 @@ func medianError(groups [][]*Compared, h gpu.HostSpec) float64 {
 	return quantile(medians, 0.5)
 }
 
-// fitHost returns the host time with the least sum over groups of the mean absolute error, in the first power so that a row outside the law
-// does not bend it, on a grid of as many digits as such rows carry. Of equal sums the least host time counts.
+// fitHost returns the host time that minimises the sum over groups of the mean absolute error; in the first power, outliers do not distort
+// it. It searches a grid with as many digits as such rows support. Of equal sums the smallest host time wins.
 func fitHost(groups [][]*Compared) gpu.HostSpec {
 	const us = units.Microsecond
 	best, least := gpu.HostSpec{}, math.Inf(1)

@@ -13,7 +13,7 @@ import (
 //go:embed data/whole.toml
 var knownText string
 
-// known is what names of tables stand for.
+// known maps names in tables.
 type known struct {
 	GPU       map[string]struct{ Names []string } `toml:"gpu"`
 	Framework map[string]framework                `toml:"framework"`
@@ -23,8 +23,9 @@ type known struct {
 
 type framework struct {
 	Names []string `toml:"names"`
-	Seats int      `toml:"seats"` // that decode at once, on each GPU with attention by requests; 0: no limit
-	// Tokens are of an iteration that prefills; Divides says that GPUs with attention by requests share them, else each has as many.
+	Seats int      `toml:"seats"` // requests that decode at once, on each GPU with attention by requests; 0: no limit
+	// Tokens is the prompt tokens of an iteration. Divides says that GPUs with attention by requests share them; otherwise each has
+	// as many.
 	Tokens  int      `toml:"tokens"`
 	Divides bool     `toml:"divides"`
 	Set     []string `toml:"set"`
@@ -32,7 +33,7 @@ type framework struct {
 
 type model struct {
 	Names     []string            `toml:"names"`
-	Preset    string              `toml:"preset"` // "" where it has the model's name
+	Preset    string              `toml:"preset"` // "" if it has the model's name
 	Set       []string            `toml:"set"`
 	Precision map[string][]string `toml:"precision"`
 }
@@ -45,7 +46,7 @@ func readKnown() (*known, error) {
 
 var unwritten = strings.NewReplacer(" ", "", "-", "", "_", "", ".", "")
 
-// plain is a name as names are compared.
+// plain returns a name in the form for comparison.
 func plain(name string) string {
 	name = strings.ToLower(strings.TrimSpace(bracketed.ReplaceAllString(name, "")))
 	if i := strings.LastIndexByte(name, '/'); i >= 0 && !strings.Contains(name, " ") { // a repository's owner
@@ -64,7 +65,8 @@ func find[E any](all map[string]E, name string, names func(E) []string) (key str
 	return "", entry, false
 }
 
-// fitOf returns the embedded fit of a GPU's kernels in a framework, and whether it is borrowed: the GPU has none of that framework.
+// fitOf returns the embedded fit of a GPU's kernels in a framework, and whether it is borrowed because the GPU has none of that
+// framework.
 func fitOf(gpu, framework string) (name string, borrowed bool) {
 	names := configs.Names(configs.Fits)
 	of := func(prefix string) int {
@@ -103,7 +105,7 @@ func (k *known) modelSets(row *Row, framework string) (preset string, sets []str
 	return "", nil, "precision " + quoted(row.Precision, "is left out") + " is not known of " + name
 }
 
-// quoted returns a text in quotation marks, or what to say where it is empty.
+// quoted returns a text in quotation marks, or a replacement if it is empty.
 func quoted(text, empty string) string {
 	if text == "" {
 		return empty
@@ -111,7 +113,7 @@ func quoted(text, empty string) string {
 	return `"` + text + `"`
 }
 
-// widths has all widths as the elements', whatever the preset's checkpoint has.
+// widths sets all widths to the elements', whatever the preset's checkpoint has.
 var widths = []string{
 	"model.weight_bits=0", "model.expert_bits=0", "model.attention_bits=0", "model.activation_bits=0", "model.weight_block=0",
 	"model.kept_attention=0", "model.kept_network=0", "model.kv_bits=0", `model.kv_format=""`,
@@ -119,7 +121,7 @@ var widths = []string{
 
 var kvPrecision = regexp.MustCompile(`(?i)(?:kv[ -]*(?:cache)?[ -=]*(fp8|bf16|fp16|int8)|(fp8|bf16|fp16|int8)[ -]*kv(?:[ -]*cache)?)`)
 
-// precisionOf divides a row's precision in that of weights and the setting of keys and values.
+// precisionOf splits a row's precision into that of weights and the setting of keys and values.
 func precisionOf(text string) (weights string, kv []string) {
 	if m := kvPrecision.FindStringSubmatch(text); m != nil {
 		kv = []string{`model.kv_format="` + strings.ToLower(m[1]+m[2]) + `"`}

@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// layout is how a model lies on the GPUs of a row.
+// layout is how a model is divided over the GPUs of a row.
 type layout struct {
 	gpus    int  // of the node
-	tensor  int  // of a replica
+	tensor  int  // per replica
 	data    bool // each GPU of a replica attends for requests of its own
-	experts bool // whole experts on the GPUs of a replica
+	experts bool // whole experts are on the GPUs of a replica
 }
 
 var (
@@ -23,7 +23,7 @@ var (
 )
 
 // layoutOf reads the parallelism of a row: TP for layers divided over GPUs, EP for whole experts, DP for replicas, or for attention where
-// the GPUs are those of TP or EP, DEP and TEP for both. The reason says why a text is no layout here.
+// the GPUs are those of TP or EP, DEP and TEP for both. reason says why a text is no supported layout.
 func layoutOf(row *Row) (l layout, reason string) {
 	inside := strings.ToLower(strings.Join(bracketed.FindAllString(row.Parallelism, -1), " "))
 	if strings.Contains(inside, "pp") || strings.Contains(strings.ToLower(row.Parallelism), "pipeline") {
@@ -57,13 +57,13 @@ func layoutOf(row *Row) (l layout, reason string) {
 		}
 		n[m[2]] = max(of, 1)
 		if m[2] == "ep" && m[3] == "" {
-			n["ep"] = -1 // as many as the other numbers say
+			n["ep"] = -1 // follows from the other numbers
 		}
 	}
 	return arrange(row, n)
 }
 
-// arrange makes a layout of the numbers of a row's parallelism.
+// arrange makes a layout from the numbers of a row's parallelism.
 func arrange(row *Row, n map[string]int) (l layout, reason string) {
 	for _, other := range []struct{ key, why string }{
 		{"pp", "pipelines of layers are not modelled"}, {"dcp", "contexts divided over GPUs are not modelled"},

@@ -7,24 +7,24 @@ import (
 	"strings"
 )
 
-// What is compared.
+// Compared metrics.
 const (
 	TPOT       = "tpot_ms"
 	OutputRate = "output_tok_s_gpu"
 )
 
-// load is the requests of a row, and what is compared.
+// load is the requests of a row, and the compared metric.
 type load struct {
 	metric   string
 	measured float64
-	seats    int // of a closed loop, 0 for requests that all come at once
-	requests int // that all come at once, 0 where the table does not say how many
+	seats    int // of a closed loop; 0 for requests that arrive all at once
+	requests int // that arrive all at once, 0 if the table gives no number
 	in, out  int
 	median   bool // over requests; else the mean
 	drafts   drafts
 }
 
-// drafts is how a server speculates: the zero value does not.
+// drafts is a server's speculation; the zero value is none.
 type drafts struct {
 	steps    int     // of the draft model
 	verified int     // tokens of a decode step, the known one among them
@@ -32,7 +32,7 @@ type drafts struct {
 }
 
 const (
-	// shortOutput is the tokens of an answer where a table leaves them out: enough for a rate of decode steps, few beside most contexts.
+	// shortOutput is the output length if a table gives none: enough for a rate of decode steps, and short beside most contexts.
 	shortOutput = 256
 	maxSeats    = 1 << 16
 )
@@ -44,7 +44,7 @@ var (
 	steps    = regexp.MustCompile(`(\d+)-(\d+)-(\d+)`)
 )
 
-// loadOf reads the load of a row. The reason says why it cannot be compared.
+// loadOf reads the load of a row. reason says why it cannot be compared.
 func loadOf(row *Row) (l load, reason string) {
 	l = load{in: max(row.Input, 1), out: row.Output, median: row.Statistic == "median" || row.Statistic == "p50"}
 	if l.out == 0 {
@@ -79,7 +79,7 @@ func loadOf(row *Row) (l load, reason string) {
 	return l, reason
 }
 
-// draftsOf reads the speculation of a row: steps-branches-tokens as SGLang writes it, and the accepted length.
+// draftsOf reads the speculation of a row: steps-branches-tokens in SGLang's form, and the accepted length.
 func draftsOf(row *Row) (d drafts, reason string) {
 	switch strings.ToLower(row.Speculation) {
 	case "", "none", "no", "off":
@@ -100,7 +100,8 @@ func draftsOf(row *Row) (d drafts, reason string) {
 	return d, ""
 }
 
-// acceptance returns the chance of a draft for which a step emits the accepted length: 1 + p + p² + ... of all drafts.
+// acceptance returns the chance of a draft with which a step emits the accepted length: 1 + p + p² + ... over all
+// drafts.
 func (d drafts) acceptance() float64 {
 	low, high := 0.0, 1.0
 	for range 60 {

@@ -12,7 +12,7 @@ import (
 	"github.com/l3sim/l3sim/lab/csvfile"
 )
 
-// Row is one measurement as its table says it. Texts are as they stand; numbers that the table leaves out are 0.
+// Row is one measurement as in its table. Texts are literal; missing numbers are 0.
 type Row struct {
 	Line        int
 	Model       string
@@ -23,20 +23,20 @@ type Row struct {
 	Version     string
 	Parallelism string
 	Speculation string
-	Input       int // tokens of a prompt, -1 where the table leaves it out
+	Input       int // tokens of a prompt, -1 if missing
 	Output      int // tokens of an answer
 	Concurrency string
 	TPOT        float64 // milliseconds
 	Statistic   string
-	OutputRate  float64 // output tokens a second and GPU
+	OutputRate  float64 // output tokens per second and GPU
 	TotalRate   float64
 	Note        string
 }
 
-// Columns are those that a table must have, in any order. Others are ignored, but for Optional.
+// Columns are those that a table must have, in any order. Others are ignored, except for Optional.
 var Columns = []string{"model", "gpu", "gpus", "precision", "framework", "parallelism", "speculation", "input", "output", "concurrency", "tpot_ms", "output_tok_s_gpu"}
 
-// Optional are columns that are read where they are there.
+// Optional are columns that are read if present.
 var Optional = []string{"version", "ttft_ms", "statistic", "total_tok_s_gpu", "note"}
 
 const (
@@ -45,7 +45,7 @@ const (
 	maxTokens = 1 << 24
 )
 
-// record is a line of a table by its columns; err is the first value that is wrong.
+// record is a line of a table by its columns; err is the first error.
 type record struct {
 	file   string
 	line   int
@@ -67,7 +67,7 @@ func (r *record) fail(column, expected string) {
 	}
 }
 
-// integer returns a whole number, or missing where the column is empty.
+// integer returns a whole number, or missing if the column is empty.
 func (r *record) integer(column string, least, most, missing int) int {
 	text := r.text(column)
 	if text == "" {
@@ -80,7 +80,7 @@ func (r *record) integer(column string, least, most, missing int) int {
 	return n
 }
 
-// number returns a number above 0, or 0 where the column is empty.
+// number returns a positive number, or 0 if the column is empty.
 func (r *record) number(column, unit string) float64 {
 	text := r.text(column)
 	if text == "" {
@@ -135,7 +135,7 @@ func parse(file string, text []byte) ([]Row, error) {
 }
 
 func (r *record) row() Row {
-	r.number("ttft_ms", "milliseconds") // for its form alone
+	r.number("ttft_ms", "milliseconds") // only to check its form
 	return Row{
 		Line: r.line, Model: r.text("model"), GPU: r.text("gpu"), GPUs: r.integer("gpus", 1, maxGPUs, 0), Precision: r.text("precision"),
 		Framework: r.text("framework"), Version: r.text("version"), Parallelism: r.text("parallelism"), Speculation: r.text("speculation"),

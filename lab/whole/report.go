@@ -11,10 +11,10 @@ import (
 	"github.com/l3sim/l3sim/internal/cli"
 )
 
-// Schema names the form of Report's JSON.
+// Schema names the version of Report's JSON.
 const Schema = "l3sim/validate-whole/1"
 
-// Report is how far the simulator is off.
+// Report is the simulator's errors.
 type Report struct {
 	Schema  string      `json:"schema"`
 	File    string      `json:"file"`
@@ -36,8 +36,8 @@ type Group struct {
 	Metric      string  `json:"metric"`
 	Median      float64 `json:"median_ape"` // median of the absolute errors
 	P90         float64 `json:"p90_ape"`
-	Bias        float64 `json:"bias"`  // median of the signed errors: positive where the prediction is above
-	Worst       float64 `json:"worst"` // the signed error of the row that is farthest off
+	Bias        float64 `json:"bias"`  // median of the signed errors: positive if the prediction is too high
+	Worst       float64 `json:"worst"` // the signed error of the row with the largest absolute error
 	Fit         string  `json:"fit"`
 }
 
@@ -60,7 +60,7 @@ type NotJudged struct {
 	Lines       []int   `json:"lines"`
 	Reason      string  `json:"reason"`
 	Metric      string  `json:"metric,omitempty"`
-	Median      float64 `json:"median_ape,omitempty"` // of rows that were run with borrowed kernels
+	Median      float64 `json:"median_ape,omitempty"` // of rows that ran with borrowed kernels
 }
 
 // report sums up.

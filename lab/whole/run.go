@@ -21,29 +21,29 @@ import (
 	"github.com/l3sim/l3sim/traces"
 )
 
-// Options say how rows are run.
+// Options set how rows run.
 type Options struct {
-	Configs  configs.Options  // on top of all rows
-	Workers  int              // rows that run at a time, which changes no result; 0: one per core
+	Configs  configs.Options  // on top of the settings of all rows
+	Workers  int              // rows that run in parallel, without effect on results; 0: one per core
 	Progress func(done int64) // may be nil; calls come from several goroutines
 }
 
-// Compared is a row and what the simulator says of it.
+// Compared is a row with its simulation.
 type Compared struct {
 	Row
 	Metric    string
 	Measured  float64
-	Predicted float64 // 0 where the row was not run
+	Predicted float64 // 0 if the row did not run
 	Fit       string  // of the GPU's kernels
 	Judged    bool
 	Reason    string // why it is not judged
 	Seats     int    // of a closed loop
 }
 
-// Error returns predicted over measured, less 1.
+// Error returns predicted over measured, minus 1.
 func (c *Compared) Error() float64 { return c.Predicted/c.Measured - 1 }
 
-const preset = "fair" // the system preset of all runs: how operators would run a node
+const preset = "fair" // the system preset of all runs: how an operator would run a node
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
@@ -78,7 +78,7 @@ func Judge(ctx context.Context, file string, rows []Row, o Options) (*Report, er
 	return report(file, all), nil
 }
 
-// compare runs a row, or says why it cannot be run.
+// compare runs a row, or says why it cannot run.
 func (k *known) compare(ctx context.Context, row *Row, o configs.Options) (Compared, error) {
 	c := Compared{Row: *row}
 	l, reason := loadOf(row)
@@ -186,7 +186,8 @@ func (k *known) settings(row *Row, l *load, o configs.Options) (r settled, reaso
 	return r, ""
 }
 
-// draft adds the settings of speculation. The draft model is one layer and the LM head, as multi-token prediction layers are, run once a step.
+// draft adds the settings of speculation. The draft model is one layer and the LM head, like multi-token prediction layers, and runs once a
+// step.
 func (r *settled) draft(cfg *configs.Config, l *load) {
 	m := cfg.Model
 	m.Layers, m.DenseLayers, m.LayerPattern = 1, 0, ""
@@ -199,17 +200,17 @@ func (r *settled) draft(cfg *configs.Config, l *load) {
 		fmt.Sprintf("serving.acceptance=%.6f", l.drafts.acceptance()), fmt.Sprintf("serving.draft_time=%.3fus", took*1e6))
 }
 
-// A closed loop runs for several rounds of a request a seat. What is measured is without the first ones, in which all prompts come at once,
-// and without the last, in which seats become empty.
+// A closed loop runs for several rounds of a request per seat. The first rounds, in which all prompts arrive together, and the last, in
+// which seats become empty, are not measured.
 const (
 	rounds = 6
 	warm   = 2
 )
 
-// waves is how many times the memory's requests all come at once where a table does not say how many there are.
+// waves is how many times the memory's capacity of requests arrive at once if a table gives no number.
 const waves = 3
 
-// serve runs the requests and returns what is compared.
+// serve runs the requests and returns the compared metric.
 func (k *known) serve(ctx context.Context, cfg *configs.Config, l *load, gpus int) (value float64, reason string, err error) {
 	node, err := system.NewNode(cfg)
 	if err != nil {
@@ -271,7 +272,8 @@ func (l *load) tpot(result *system.Result) float64 {
 	return sum / float64(len(all))
 }
 
-// rate returns output tokens a second: of the whole run, or between the ends of the measured rounds of a closed loop.
+// rate returns output tokens per second: of the whole run, or between the ends of the measured rounds of a closed
+// loop.
 func (l *load) rate(result *system.Result, s *results.Summary) float64 {
 	if l.seats == 0 {
 		return s.OutputTokensPerS

@@ -19,12 +19,12 @@ type axes struct {
 	data                   *Data
 	xMin, xMax, yMin, yMax float64
 	logX, logY             bool
-	xs                     []float64 // of the data, where x is a number
+	xs                     []float64 // of the data, if x is numeric
 }
 
-// onAxis returns where a value lies on an axis that plot.Plot takes for linear:
-// plot.LogScale would do, but the layout makes room for an axis's label where the
-// scale puts the middle of its ends, which is at its upper end.
+// onAxis returns the position of a value on an axis that is linear for plot.Plot. plot.LogScale is
+// not used, since the layout reserves space for an axis's label at the scale's middle of its ends,
+// which would be at the upper end.
 func onAxis(v float64, logarithmic bool) float64 {
 	if logarithmic {
 		return math.Log10(v)
@@ -32,8 +32,8 @@ func onAxis(v float64, logarithmic bool) float64 {
 	return v
 }
 
-// transforms returns the positions of values on a canvas. Below the ends of a
-// logarithmic axis, where an error bar may reach zero, it is the end.
+// transforms returns functions from values to positions on a canvas. A value below a logarithmic
+// axis, such as an error bar that reaches zero, is drawn at its end.
 func (a *axes) transforms(c *draw.Canvas, p *plot.Plot) (x, y func(float64) vg.Length) {
 	px, py := p.Transforms(c)
 	x = func(v float64) vg.Length {
@@ -51,14 +51,14 @@ func (a *axes) transforms(c *draw.Canvas, p *plot.Plot) (x, y func(float64) vg.L
 	return x, y
 }
 
-// newAxes finds the scales: y from 0 for bars and lines, whose heights are read
-// against each other, and around the data for what shows positions.
+// newAxes finds the scales: y starts at 0 for bars and lines, whose heights are compared, and spans
+// the data otherwise.
 func newAxes(d *Data) *axes {
 	a := &axes{data: d, xMin: -0.5, xMax: float64(len(d.XNames)) - 0.5}
 	var ys []float64
 	low, high := math.Inf(1), math.Inf(-1)
 	left, right := math.Inf(1), math.Inf(-1)
-	stacks := map[[2]int]float64{} // their heights so far, by facet and x
+	stacks := map[[2]int]float64{} // heights so far, by facet and x
 	for i := range d.Cells {
 		c := &d.Cells[i]
 		bottom, top := c.Mean()-c.Std(), c.Mean()+c.Std()
@@ -90,7 +90,7 @@ func newAxes(d *Data) *axes {
 	if low == 0 {
 		a.yMin = 0
 	}
-	if isUtilization(d.Y) && d.NormalizedTo == "" && high > 0.5 { // how far it is from all is what one reads
+	if isUtilization(d.Y) && d.NormalizedTo == "" && high > 0.5 { // readers look for the distance to 100%
 		a.yMax = max(high, 1.02)
 	}
 	if d.kind.samples == ofZ {
@@ -98,7 +98,7 @@ func newAxes(d *Data) *axes {
 	}
 	if d.XNumeric {
 		a.logX = crowdedLow(a.xs)
-		if a.logX { // an error bar may reach zero, where the axis does not
+		if a.logX { // an error bar may reach zero, a logarithmic axis cannot
 			left = max(left, slices.Min(a.xs))
 		}
 		a.xMin, a.xMax = widen(left, right, a.logX)
@@ -122,7 +122,7 @@ func widen(low, high float64, logarithmic bool) (float64, float64) {
 	return low - pad, high + pad
 }
 
-// house gives a plot's axes the house's lines and texts.
+// house sets the lines and texts of a plot's axes to the house style.
 func house(p *plot.Plot, title, tick vg.Length) {
 	for _, axis := range []*plot.Axis{&p.X, &p.Y} {
 		axis.Color, axis.Padding, axis.Width = ink, 0, 0.75
@@ -163,7 +163,7 @@ func (a *axes) style(p *plot.Plot) {
 		return
 	}
 	marker := ticker{scale: sx, logarithmic: a.logX}
-	if xs := distinct(a.xs); d.kind.joined && (a.logX || len(xs) <= maxTicks) { // what was tried
+	if xs := distinct(a.xs); d.kind.joined && (a.logX || len(xs) <= maxTicks) { // ticks at the tried values
 		marker.at = a.apart(xs, &marker, p.X.Tick.Label)
 	}
 	p.X.Tick.Marker = marker
@@ -183,13 +183,13 @@ func inTwoLines(s string) string {
 	return s[:at] + "\n" + s[at+1:]
 }
 
-// apart leaves out the values whose labels would run into that of the last one that stays.
+// apart drops the values whose labels would overlap the last one kept.
 func (a *axes) apart(sorted []float64, t *ticker, style text.Style) []float64 {
 	low, high := float64(onAxis(a.xMin, a.logX)), float64(onAxis(a.xMax, a.logX))
 	var kept []float64
-	free := math.Inf(-1) // where the last label ends
+	free := math.Inf(-1) // end of the last label
 	for _, v := range sorted {
-		middle := vg.Length(0.85 * a.width() * vg.Length((float64(onAxis(v, a.logX))-low)/(high-low))) // the axis of y takes the rest
+		middle := vg.Length(0.85 * a.width() * vg.Length((float64(onAxis(v, a.logX))-low)/(high-low))) // the y axis takes the rest
 		half := vg.Length(style.Width(t.tick(significant(v, 3))) / 2)
 		if float64(middle-half) < free {
 			continue
@@ -204,7 +204,7 @@ func (a *axes) width() vg.Length {
 	return width
 }
 
-// named writes a column's value: a name alone, a number with what it is.
+// named returns a column's value as text: a name alone, a number with its column.
 func named(column string, value tables.Value) string {
 	if _, number := value.Float(); !number {
 		return shown(column, value)
@@ -213,13 +213,13 @@ func named(column string, value tables.Value) string {
 	return words + " = " + Label(column, value)
 }
 
-// normLabel writes the baseline of "column=value".
+// normLabel describes the baseline "column=value".
 func (d *Data) normLabel() string {
 	column, _, _ := strings.Cut(d.NormalizedTo, "=")
 	return named(column, d.baseline)
 }
 
-// turn turns the names under an axis where they would run into each other.
+// turn rotates the names under an axis if they would overlap.
 func (a *axes) turn(p *plot.Plot) {
 	room := 0.8 * a.width() / vg.Length(len(a.data.XNames))
 	for _, name := range a.data.XNames {

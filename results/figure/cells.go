@@ -18,7 +18,7 @@ func (s *selector) cells() error {
 	if d.kind.goals {
 		s.directions()
 	}
-	positions := map[tables.Value]int{} // of many
+	positions := map[tables.Value]int{} // of columns with many values
 	for i, name := range d.XNames {
 		positions[name] = i
 	}
@@ -73,7 +73,7 @@ func (s *selector) cellRows(rows []int) [][]int {
 	switch point := slices.Index(s.table.Columns, tables.PointColumn); {
 	case s.isDimension(s.x) && !k.goals:
 		by = append(by, s.x)
-	case point >= 0: // a cloud of points: the repeats of each are one cell
+	case point >= 0: // a cloud of points: the repeats of a point are one cell
 		by = append(by, point)
 	default:
 		return list.Map(rows, func(r int) []int { return []int{r} })

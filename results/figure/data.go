@@ -14,50 +14,50 @@ import (
 type Selection struct {
 	Kind string `toml:"kind"` // one of Kinds
 	X    string `toml:"x"`
-	// Y is a column, or several of one unit, joined by commas: these are the groups then.
-	// A CDF takes no Y: it shows the share of rows with at most x.
+	// Y is a column, or several of one unit joined by commas, which then become the groups. A CDF
+	// takes no Y: it shows the share of rows with at most x.
 	Y     string `toml:"y"`
-	Z     string `toml:"z"`     // heat maps: the value at each (x, y); Pareto fronts: a third goal, or ""
+	Z     string `toml:"z"`     // heat map: the value at (x, y); Pareto front: a third goal, or ""
 	Group string `toml:"group"` // "" for one group
-	Facet string `toml:"facet"` // a plot of its own for each value; "" for one plot
-	// NormalizeTo is "column=value": every value is divided by that of the row with
-	// this value and otherwise the same x, group, facet and seed.
+	Facet string `toml:"facet"` // a plot for each value; "" for one plot
+	// NormalizeTo is "column=value": every value is divided by that of the row with this column value
+	// and the same x, group, facet and seed.
 	NormalizeTo string `toml:"normalize_to"`
-	// Goals are those of a Pareto front in the place of X, Y and Z, as
-	// tables.Table.ParseGoals reads them: y, x, and a third.
+	// Goals are those of a Pareto front, in place of X, Y and Z: y, x and a third, as
+	// tables.Table.ParseGoals reads them.
 	Goals string   `toml:"goals"`
 	Where []string `toml:"where"` // "column=value": other rows are left out
-	// Best leaves out the points that another one beats, as tables.Table.Best does: "max COLUMN
-	// over KEY"; "" for all points.
+	// Best leaves out points that another one beats, as tables.Table.Best does: "max COLUMN over KEY";
+	// "" keeps all.
 	Best string `toml:"best"`
 }
 
-// Data is what a figure shows. Names of columns are those of the table.
+// Data is the content of a figure. Columns have the names of the table.
 type Data struct {
 	kind                *kind
 	X, Y, Z             string
 	Group, Facet        string
 	NormalizedTo        string       // "column=value", "" for absolute values
 	baseline            tables.Value // that value
-	XNumeric            bool         // every x is a number; else the order of XNames is their position
+	XNumeric            bool         // every x is a number; else position is the index in XNames
 	XNames, YNames      []tables.Value
-	GroupNames, Facets  []tables.Value // in the order of the table; numbers in rising order
+	GroupNames, Facets  []tables.Value // in the order of the table; numbers ascending
 	Cells               []Cell         // in the order of facet, group, x
-	MinimizeX, MaximumY bool           // which way a Pareto front looks
-	MaximizeZ           bool           // and its third goal, which GroupNames cut into levels
-	// Failed and Incomplete are the numbers of points that a Pareto front leaves out,
-	// because a seed failed or has no number for a goal.
+	MinimizeX, MaximumY bool           // directions of a Pareto front's goals
+	MaximizeZ           bool           // direction of its third goal, whose levels are GroupNames
+	// Failed and Incomplete are the numbers of points left out of a Pareto front because a seed failed
+	// or has no number for a goal.
 	Failed, Incomplete int
-	// Width is the width on paper in millimetres, 0 for a screen. Texts keep the size in which
-	// journals print them.
+	// Width is the width on paper in millimetres, 0 for a screen. Texts keep the size that journals
+	// print.
 	Width float64
-	// Source says in the file where the numbers are from ("": nothing).
+	// Source is written into the file as the source of the numbers; "" for none.
 	Source string
 
-	long       map[tables.Value]tables.Value // the whole names of points that have a number
+	long       map[tables.Value]tables.Value // whole names of points that have a number as name
 	styles     []int                         // of GroupNames
 	marks      *marks
-	references []placed // which the legend calls by the name reference
+	references []placed // numbers from elsewhere; the legend calls them reference
 	reference  string
 }
 
@@ -66,15 +66,15 @@ type Cell struct {
 	Facet, Group int // indices of Facets and GroupNames
 	X            int // index of XNames
 	Y            int // of YNames; heat maps only
-	// XValue is the mean of x over the samples where x is a number: of a key all are
-	// the same, of a metric each seed has its own.
+	// XValue is the mean of x over the samples if x is a number. For a key all are equal, for a metric
+	// each seed has its own.
 	XValue, XStd float64
 	ZValue       float64        // mean of a Pareto front's third goal
 	Limits       results.Limits // of real servers that any of its runs exceeds
 	sign         string         // marks of Limits (†, ‡) that are drawn beside the cell
-	name         string         // name of the cell's design, drawn beside the cell where there is room
-	row          int            // its first of the table
-	Samples      []float64      // of y; of z in a heat map; of x in a CDF, in rising order
+	name         string         // name of the cell's design, drawn beside it if there is room
+	row          int            // its first row of the table
+	Samples      []float64      // of y; of z in a heat map; of x in a CDF, ascending
 }
 
 // Mean returns the mean of the samples.
@@ -89,26 +89,26 @@ func (c *Cell) Std() float64 {
 	return std
 }
 
-const shareColumn = "cumulative_share" // the y axis of a CDF: of the rows, those up to x
+const shareColumn = "cumulative_share" // the y axis of a CDF: share of rows up to x
 
 const none = -1 // the column of a dimension that a selection does not use
 
-// selector holds the columns of a selection while its rows are read.
+// selector holds the columns of a selection while it reads rows.
 type selector struct {
 	table                       *tables.Table
 	selection                   Selection
 	goals                       []tables.Goal   // those of Selection.Goals
-	x, y, z, group, facet, seed int             // columns; the constant none where the selection has no column
-	values                      map[int]float64 // of the rows used
-	rows                        []int           // those used, into table.Rows
+	x, y, z, group, facet, seed int             // columns, or none
+	values                      map[int]float64 // of the selected rows
+	rows                        []int           // selected rows, as indices of table.Rows
 	data                        *Data
 	normColumn                  int
 }
 
-// Select reads the cells of a figure from a table. Rows without a value are left out,
-// for example those of failed points. A Pareto front leaves out all seeds of these points,
-// as tables.Explore does. Rows of one cell may differ only in the seed and the results.
-// Another difference is an error that names the column. Errors are *input.Error.
+// Select reads the cells of a figure from a table. Rows without a value are left out, for example
+// those of failed points. A Pareto front leaves out all seeds of these points, as tables.Explore
+// does. Rows of one cell may differ only in the seed and the results. Another difference returns an
+// error that names the column. Errors are of type *input.Error.
 func Select(t *tables.Table, sel Selection) (*Data, error) {
 	t, err := t.Where("--where", sel.Where)
 	if err == nil {
@@ -124,7 +124,7 @@ func Select(t *tables.Table, sel Selection) (*Data, error) {
 	return k.dataOf(t, sel)
 }
 
-// dataOf reads the cells of a figure of the kind from the rows that it shows.
+// dataOf reads the cells of a figure of its kind from the selected rows.
 func (k *kind) dataOf(t *tables.Table, sel Selection) (*Data, error) {
 	goals, err := k.parseGoals(t, &sel)
 	if err != nil {
@@ -186,7 +186,7 @@ func (s *selector) columns() error {
 	return nil
 }
 
-// refused returns the error for what the selection has and a figure of its kind does not take.
+// refused returns the error for parts of the selection that its kind does not take.
 func (s *selector) refused() error {
 	k, sel := s.data.kind, &s.selection
 	if k.goals && s.group != none && s.z != none {
@@ -233,7 +233,7 @@ func (s *selector) read() error {
 	return nil
 }
 
-// cell returns a row's value in a column, an empty one for the column none.
+// cell returns a row's value in a column, empty for the column none.
 func (s *selector) cell(row, column int) tables.Value {
 	if column == none {
 		return tables.Value{}
@@ -243,7 +243,7 @@ func (s *selector) cell(row, column int) tables.Value {
 
 func (s *selector) text(row, column int) string { return s.cell(row, column).String() }
 
-// names returns the values of a column in the order of the rows, or by size where all are numbers.
+// names returns the values of a column in the order of the rows, or ascending if all are numbers.
 func (s *selector) names(column int) []tables.Value {
 	if column == none {
 		return []tables.Value{{}}
@@ -252,7 +252,7 @@ func (s *selector) names(column int) []tables.Value {
 	return values
 }
 
-// normalize divides each value by its baseline's.
+// normalize divides each value by its baseline.
 func (s *selector) normalize() error {
 	if s.normColumn == none {
 		return nil
@@ -285,9 +285,8 @@ func (s *selector) normalize() error {
 	return nil
 }
 
-// isDimension says that a column is a position of the design space rather than
-// a result: a key, or anything where the table does not say which columns are
-// keys and the figure is no cloud of points.
+// isDimension says that a column is a position in the design space rather than a result: it is a
+// key or, if the table does not say which columns are keys, any column of a figure without cloud.
 func (s *selector) isDimension(column int) bool {
 	if is := s.table.IsConfig(); slices.Contains(is, true) {
 		return is[column] || s.table.Columns[column] == tables.PointColumn

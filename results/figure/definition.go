@@ -8,8 +8,8 @@ import (
 	"github.com/l3sim/l3sim/input/schema"
 )
 
-// Definition is a figure as a file describes it, so that a sweep's figure can be
-// drawn again and changed: the flags of 'l3sim plot' as keys, all optional.
+// Definition is a figure as a file describes it, so that it can be drawn again and changed: the
+// flags of 'l3sim plot' as keys, all optional.
 type Definition struct {
 	Title string `toml:"title"`
 	Selection
@@ -17,8 +17,7 @@ type Definition struct {
 
 var definitionKeys = schema.Of[Definition]().Names()
 
-// ReadDefinition reads a definition file. What is wrong with it is an
-// *input.Error.
+// ReadDefinition reads a definition file. Its errors are of type *input.Error.
 func ReadDefinition(path string) (*Definition, error) {
 	text, err := input.ReadFile(path)
 	if err != nil {
@@ -27,14 +26,14 @@ func ReadDefinition(path string) (*Definition, error) {
 	return ParseDefinition(input.Name(path), string(text))
 }
 
-// ParseDefinition is ReadDefinition of a text.
+// ParseDefinition is ReadDefinition for a text.
 func ParseDefinition(path, text string) (*Definition, error) {
 	meta, err := input.DecodeTOML(path, text, &map[string]any{})
 	if err != nil {
 		return nil, err
 	}
 	for _, key := range meta.Keys() {
-		// The decoder would take a key in any case.
+		// The decoder would accept a key in any case.
 		if name := key.String(); !slices.Contains(definitionKeys, name) {
 			return nil, input.Edit(input.UnknownName(name, name, definitionKeys), func(e *input.Error) {
 				e.File, e.Line, e.Value = path, schema.Scan(text)[name].Line, ""
@@ -48,7 +47,7 @@ func ParseDefinition(path, text string) (*Definition, error) {
 	return d, nil
 }
 
-// Under returns what the definition selects where over selects nothing.
+// Under returns the selection with empty parts filled from the definition.
 func (d *Definition) Under(over Selection) Selection {
 	given, defined := reflect.ValueOf(&over).Elem(), reflect.ValueOf(d.Selection)
 	for i := range given.NumField() {

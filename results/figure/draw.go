@@ -22,7 +22,7 @@ import (
 	"github.com/l3sim/l3sim/results/tables"
 )
 
-// formats are the endings of files that Write writes.
+// formats are the file endings that Write supports.
 var formats = []string{"png", "svg", "pdf"}
 
 // The size of one plot and of its surroundings, in points.
@@ -31,17 +31,17 @@ const (
 	plotHeight  = 270
 	facetWidth  = 280
 	facetHeight = 210
-	maxAcross   = 3   // facets beside each other
-	leastFacet  = 110 // the width of one on paper
+	maxAcross   = 3   // facets side by side
+	leastFacet  = 110 // width of a facet on paper
 	margin      = 8
 	titleHeight = 20
-	rowHeight   = 13 // of a heat map, at least
+	rowHeight   = 13 // smallest, of a heat map
 	noteText    = 7
 	noteHeight  = 10
 	pngDPI      = 144
 )
 
-// Format returns the format that a file's name ends with.
+// Format returns the format by a file's ending.
 func Format(flag, path string) (string, error) {
 	if ext := strings.TrimPrefix(filepath.Ext(path), "."); slices.Contains(formats, ext) {
 		return ext, nil
@@ -61,7 +61,7 @@ func Width(flag, name string) (float64, error) {
 	return mm, nil
 }
 
-// Check returns an error for data that would not fit a figure.
+// Check returns an error for data that do not fit a figure.
 func (d *Data) Check() error {
 	for _, c := range []struct {
 		flag, column string
@@ -83,8 +83,8 @@ func (d *Data) Check() error {
 	return nil
 }
 
-// File returns the figure of a selection of a table as the file NAME.FORMAT. Its error is of
-// Select or Check.
+// File returns the figure of a selection of a table as the file NAME.FORMAT. Errors are those of
+// Select and Check.
 func File(t *tables.Table, s Selection, name, format, title string) (results.File, error) {
 	d, err := Select(t, s)
 	if err != nil {
@@ -98,8 +98,8 @@ func (d *Data) File(name, format, title string) results.File {
 	return results.File{Name: name + "." + format, Write: func(w io.Writer) error { return d.Write(w, format, title) }}
 }
 
-// Write draws the figure with a title ("": no title) in a format of formats.
-// The same data give the same bytes.
+// Write draws the figure with a title ("" for none) in one of formats. The same data give the same
+// bytes.
 func (d *Data) Write(w io.Writer, format, title string) error {
 	if err := d.Check(); err != nil {
 		return err
@@ -107,14 +107,14 @@ func (d *Data) Write(w io.Writer, format, title string) error {
 	return (&Page{Source: d.Source, frames: []*frame{newFrame(d, title)}}).Write(w, format)
 }
 
-// Page is figures below one another, in one column or several.
+// Page is figures stacked in one or several columns.
 type Page struct {
 	Across int    // figures beside one another; 0 is one
 	Source string // as Data.Source
 	frames []*frame
 }
 
-// Add adds the figure of a selection of a table. Its error is of Select or Check.
+// Add adds the figure of a selection of a table. Errors are those of Select and Check.
 func (p *Page) Add(t *tables.Table, s Selection, title string) error {
 	d, err := Select(t, s)
 	if err != nil {
@@ -169,14 +169,14 @@ func writeCanvas(w io.Writer, format, source string, width, height vg.Length, pa
 		return err
 	}
 	file := b.Bytes()
-	if format == "svg" { // Arial and Helvetica have its widths, and more machines have them
+	if format == "svg" { // Arial and Helvetica have the same widths, and more machines have them
 		file = bytes.ReplaceAll(file, []byte("font-family:Liberation Sans"), []byte("font-family:'Liberation Sans',Arial,Helvetica,sans-serif"))
 	}
 	_, err := w.Write(withSource(format, file, source))
 	return err
 }
 
-// fixPDF keeps the time of writing out of PDF files.
+// fixPDF removes the time of writing from PDF files.
 var fixPDF = sync.OnceFunc(func() {
 	epoch := time.Unix(0, 0).UTC()
 	fpdf.SetDefaultCreationDate(epoch)
@@ -198,7 +198,7 @@ func newFrame(d *Data, title string) *frame {
 	f := &frame{data: d, title: title, legend: newLegend(d)}
 	across, w, h := d.layout()
 	f.across, f.down = across, (len(d.Facets)+across-1)/across
-	if d.kind.samples == ofZ { // so that names of rows do not touch, and cells have room for numbers
+	if d.kind.samples == ofZ { // names of rows must not overlap, and cells must have room for numbers
 		h = max(h, vg.Length(rowHeight*len(d.YNames)+60))
 	}
 	f.width = vg.Length(vg.Length(f.across)*w) + 2*margin
@@ -206,7 +206,8 @@ func newFrame(d *Data, title string) *frame {
 	return f
 }
 
-// notes are the lines under the plots: the designs with a number in full, and what signs mean.
+// notes returns the lines under the plots: the designs with a number as name, and the meaning of
+// signs.
 func (f *frame) notes() []string {
 	lines := f.designs()
 	signs := f.data.marks.legend()
@@ -219,7 +220,7 @@ func (f *frame) notes() []string {
 	return lines
 }
 
-// wrapped breaks a text into lines that begin with a head.
+// wrapped breaks a text into lines; head begins the first, and the others are indented.
 func (f *frame) wrapped(head, text string) (lines []string) {
 	line := head
 	for i, word := range strings.Fields(text) {
@@ -231,7 +232,7 @@ func (f *frame) wrapped(head, text string) (lines []string) {
 	return append(lines, line)
 }
 
-// designs are the lines that spell out the designs with a number.
+// designs returns the lines that spell out the designs with a number as name.
 func (f *frame) designs() []string {
 	var lines []string
 	for _, names := range [][]tables.Value{f.data.Facets, f.data.GroupNames, f.data.XNames, f.data.YNames, f.data.tagged()} {
@@ -265,7 +266,7 @@ func (d *Data) layout() (across int, width, height vg.Length) {
 	return across, width, min(max(0.75*width, 140), 200)
 }
 
-// text returns the size of a text. On paper it is a point less than on a screen, and 7 at least.
+// text returns the size of a text. On paper it is a point smaller than on a screen, but at least 7.
 func (d *Data) text(size vg.Length) vg.Length {
 	if d.Width == 0 {
 		return size
@@ -273,14 +274,14 @@ func (d *Data) text(size vg.Length) vg.Length {
 	return max(7, size-1)
 }
 
-// unlabelled are ticks without their labels, which another facet beside or below has.
+// unlabelled are ticks without labels, for axes that a neighbouring facet labels.
 type unlabelled struct{ plot.Ticker }
 
 // Ticks implements plot.Ticker.
 func (u unlabelled) Ticks(low, high float64) []plot.Tick {
 	ticks := u.Ticker.Ticks(low, high)
 	for i := range ticks {
-		if !ticks[i].IsMinor() { // those have no label and no line of the grid
+		if !ticks[i].IsMinor() { // minor ticks have no label and no grid line
 			ticks[i].Label = " "
 		}
 	}
@@ -368,7 +369,7 @@ func (f *frame) plot(facet int, a *axes) *plot.Plot {
 		}
 	}
 	p.Add(newGrid(d.kind.samples != ofZ, d.kind.cloud))
-	overBars := d.kind.bars != noBars // which would hide the line at 1
+	overBars := d.kind.bars != noBars // bars would hide the line at 1
 	if d.hasUnity(a) && !overBars {
 		p.Add(unity{a})
 	}

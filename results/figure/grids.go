@@ -9,7 +9,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// Grids is a figure of panels of cells, one below the other.
+// Grids is a figure of panels of cells, stacked.
 type Grids struct {
 	Title  string
 	Panels []Grid
@@ -20,12 +20,12 @@ type Grid struct {
 	Title, X string
 	Columns  int
 	Rows     []string // their names
-	// Cell says how dark a cell is, from 0 to 1, what stands in it if there is room, and whether it is
-	// marked. A cell of less than 0 is empty.
+	// Cell returns how dark a cell is (0 to 1; below 0: empty), its text if there is room, and whether
+	// it is marked.
 	Cell func(column, row int) (share float64, label string, marked bool)
 }
 
-const gridRow = 11 // points, as the names of rows need
+const gridRow = 11 // points, enough for the names of rows
 
 func (g *Grid) height() vg.Length {
 	return titleHeight + axisHeight + margin + vg.Length(gridRow*len(g.Rows))
@@ -79,5 +79,5 @@ func (g *Grid) Plot(c draw.Canvas, p *plot.Plot) {
 			}
 		}
 	}
-	c.StrokeLines(draw.LineStyle{Color: palette[3], Width: 1.5}, marks...) // over their neighbours
+	c.StrokeLines(draw.LineStyle{Color: palette[3], Width: 1.5}, marks...) // over neighbouring cells
 }

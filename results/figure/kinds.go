@@ -11,31 +11,31 @@ import (
 	"github.com/l3sim/l3sim/input/list"
 )
 
-// kind is a kind of figure: what it takes, what its cells hold, its axes, and how it is drawn. A new kind is
-// one more entry of kinds. Other code asks for these properties and never for a name.
+// kind is a kind of figure: the parts of a selection that it takes, its cells, its axes, and how it is
+// drawn. A new kind is one more entry of kinds. Other code asks for these properties and never for a name.
 type kind struct {
 	name string
 
-	// What a selection has beside --x.
+	// Selection, besides --x.
 	needs   []string          // flags
-	refuses map[string]string // flags, and what the error expects instead
+	refuses map[string]string // flags, and what the error says to expect instead
 
-	// What the cells hold.
+	// Cells.
 	samples axis // the column of their samples
-	goals   bool // the axes are goals (--goals): points that lack one are left out, and the axes say which way is better
+	goals   bool // axes are goals (--goals): points that lack one are left out, and the axes say which way is better
 
 	// The axes.
-	cloud    bool // cells lie in the plane, at the numbers of both axes
-	numeric  bool // x is an axis of numbers where every x is one, as in a cloud
+	cloud    bool // cells are at the numbers of both axes
+	numeric  bool // x is numeric if every x is a number, as in a cloud
 	fromZero bool // heights are compared, so y begins at 0
-	designs  bool // a cell is a design: the best have names beside them, and y may be logarithmic
+	designs  bool // a cell is a design: the best are named, and y may be logarithmic
 	unity    bool // values relative to a baseline get a line at 1
 
-	// How it is drawn.
+	// Drawing.
 	bars   barForm
 	joined bool // a line joins the cells of a group
 	draw   func(of *panel) plot.Plotter
-	thumb  func(c *draw.Canvas, at vg.Point, style int) // a group's sample in the legend, right of at
+	thumb  func(c *draw.Canvas, at vg.Point, style int) // draws a group's sample in the legend, right of at
 }
 
 // axis is a column of a selection.
@@ -47,7 +47,7 @@ const (
 	ofZ      // a map: x and y are positions
 )
 
-// barForm says whether a figure has bars, and where those of several groups are.
+// barForm says whether a figure has bars, and how those of several groups are placed.
 type barForm int
 
 const (
@@ -106,7 +106,7 @@ var kinds = []*kind{
 // Kinds returns the kinds of figures.
 func Kinds() []string { return kindsThat(func(*kind) bool { return true }) }
 
-// kindsThat returns the names of some kinds.
+// kindsThat returns the names of the kinds for which do is true.
 func kindsThat(do func(*kind) bool) (names []string) {
 	for _, k := range kinds {
 		if do(k) {
@@ -116,12 +116,12 @@ func kindsThat(do func(*kind) bool) (names []string) {
 	return names
 }
 
-// eitherKind says in an error which kinds take what was given.
+// eitherKind names in an error the kinds that take what was given.
 func eitherKind(do func(*kind) bool) string {
 	return "--kind " + strings.Join(kindsThat(do), " or ") + " with it"
 }
 
-// kindNamed returns the kind of a name, nil where there is none.
+// kindNamed returns the kind of a name, nil if there is none.
 func kindNamed(name string) *kind {
 	i := slices.Index(list.Map(kinds, func(k *kind) string { return k.name }), name)
 	if i < 0 {

@@ -30,8 +30,8 @@ func tickLabel(column string, v float64) string {
 	return numberLabel(v)
 }
 
-// numberLabel writes a number with no more digits than it has, four at most
-// after the point, and commas between groups of three.
+// numberLabel writes a number with only the digits that it has, at most four after the point, and
+// commas between groups of three.
 func numberLabel(v float64) string {
 	if a := math.Abs(v); a != 0 && (a < 1e-4 || a >= 1e12) {
 		return strconv.FormatFloat(v, 'g', 3, 64)
@@ -39,7 +39,7 @@ func numberLabel(v float64) string {
 	return results.GroupDigits(strconv.FormatFloat(math.Round(v*1e4)/1e4, 'f', -1, 64))
 }
 
-// significant rounds a number to that many digits, but never a digit before the point.
+// significant rounds a number to a number of digits, but no digit before the point.
 func significant(v float64, digits int) float64 {
 	if v == 0 {
 		return 0
@@ -93,7 +93,7 @@ func (s scale) tick(v float64) string { return numberLabel(v / s.size) }
 // on a logarithmic one.
 type ticker struct {
 	scale
-	at          []float64 // data values that get the ticks; nil: ticks are at round numbers
+	at          []float64 // data values that get ticks; nil: round numbers get them
 	logarithmic bool
 }
 
@@ -101,11 +101,11 @@ func (t ticker) Ticks(low, high float64) []plot.Tick {
 	var ticks []plot.Tick
 	switch {
 	case len(t.at) > 0:
-		for _, v := range t.at { // values of data have any number of digits
+		for _, v := range t.at { // values of data may have any number of digits
 			ticks = append(ticks, plot.Tick{Value: onAxis(v, t.logarithmic), Label: t.tick(significant(v, 3))})
 		}
 	case t.logarithmic:
-		step := int(high-low)/maxTicks + 1 // every so many powers of ten have a label
+		step := int(high-low)/maxTicks + 1 // distance of labelled powers of ten
 		for _, at := range (plot.LogTicks{}).Ticks(math.Pow(10, low)/t.size, math.Pow(10, high)/t.size) {
 			if at.Label != "" && int(math.Round(math.Log10(at.Value)))%step == 0 {
 				at.Label = numberLabel(at.Value)
@@ -124,7 +124,7 @@ func (t ticker) Ticks(low, high float64) []plot.Tick {
 	return ticks
 }
 
-// round returns the multiples of 1, 2 or 5 times a power of ten in a range, four to nine of them.
+// round returns four to nine multiples in a range, of 1, 2 or 5 times a power of ten.
 func round(low, high float64) []float64 {
 	rough := (high - low) / 5
 	if !(rough > 0) || math.IsInf(rough, 0) {
@@ -139,12 +139,12 @@ func round(low, high float64) []float64 {
 	}
 	var at []float64
 	for k := math.Ceil(low/step - 1e-9); k*step <= high+float64(1e-9*step); k++ {
-		at = append(at, float64(k*step)+0) // +0 makes 0 of -0
+		at = append(at, float64(k*step)+0) // +0 turns -0 into 0
 	}
 	return at
 }
 
-const maxTicks = 10 // how many values of a key get a tick each
+const maxTicks = 10 // largest number of key values that all get ticks
 
 func distinct(values []float64) []float64 {
 	sorted := slices.Clone(values)
@@ -152,8 +152,8 @@ func distinct(values []float64) []float64 {
 	return slices.Compact(sorted)
 }
 
-// crowdedLow says that values are positive, span a factor of 16 and more, and that half of them lie in the lowest
-// quarter of their range, as powers of two do: on a linear axis most would lie on one another.
+// crowdedLow says that values need a logarithmic axis, like powers of two: they are positive, span at least a
+// factor of 16, and half of them lie in the lowest quarter of their range.
 func crowdedLow(values []float64) bool {
 	sorted := distinct(values)
 	low, high := sorted[0], sorted[len(sorted)-1]

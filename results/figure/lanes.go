@@ -10,7 +10,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// Lanes is a figure of busy times: a lane for each resource, with bars over one axis of time.
+// Lanes is a figure of busy times: a lane for each resource, with bars along a time axis.
 type Lanes struct {
 	Title, X string // the axis with its unit
 	Lanes    []Lane
@@ -37,7 +37,7 @@ const (
 	laneText   = 8
 )
 
-// laneAxes returns a plot of rows, the first on top, over an axis from low to high.
+// laneAxes returns a plot of rows, first on top, along an axis from low to high.
 func laneAxes(title, x string, low, high float64, rows []string) *plot.Plot {
 	p := plot.New()
 	p.Title.Text, p.X.Label.Text = title, x
@@ -91,7 +91,7 @@ func (l *Lanes) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
-// next returns where the bar after another begins, or the end.
+// next returns the start of the bar after another, or end.
 func (l *Lane) next(of Bar, end float64) float64 {
 	for _, b := range l.Bars {
 		if b.From > of.From {

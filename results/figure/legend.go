@@ -7,7 +7,7 @@ import (
 	"github.com/l3sim/l3sim/results/tables"
 )
 
-// legend is the strip above the plots that names the groups, where no data can lie under it.
+// legend is the strip above the plots that names the groups; it hides no data there.
 type legend struct {
 	data   *Data
 	labels []string
@@ -58,7 +58,7 @@ func (l *legend) rows(width vg.Length) (x []vg.Length, row []int, count int) {
 	return x, row, r + 1
 }
 
-// title names the group's column; the names of results and of points speak for themselves.
+// title returns the name of the group's column; names of results and points need none.
 func (l *legend) title() string {
 	if l.data.Group == resultColumn || l.data.Group == tables.PointColumn {
 		return ""

@@ -11,15 +11,15 @@ import (
 	"github.com/l3sim/l3sim/results"
 )
 
-// marks says where a figure shows which limits of real servers its runs exceed: once for the whole figure where every run exceeds
-// one, else behind the name of a facet, a group or an x all of whose runs do, else beside the cell.
+// marks places the signs of limits that a figure's runs exceed: under the figure if every run exceeds a limit; after the name of
+// a facet, group or x if all its runs do; otherwise beside the cell.
 type marks struct {
 	all                results.Limits
 	facets, groups, xs []results.Limits
-	cells              []results.Limits // of Data.Cells
+	cells              []results.Limits // by index of Data.Cells
 }
 
-// findMarks finds the marks of cells that are in their order.
+// findMarks finds the marks of cells.
 func (d *Data) findMarks() {
 	m := &marks{all: commonLimits(d.Cells, func(*Cell) bool { return true })}
 	left := func(c *Cell) results.Limits {
@@ -57,7 +57,7 @@ func (d *Data) findMarks() {
 	}
 }
 
-// commonLimits returns the limits that all of some cells exceed.
+// commonLimits returns the limits that all cells with of exceed.
 func commonLimits(cells []Cell, of func(c *Cell) bool) (common results.Limits) {
 	first := true
 	for i := range cells {
@@ -71,7 +71,7 @@ func commonLimits(cells []Cell, of func(c *Cell) bool) (common results.Limits) {
 	return common
 }
 
-// sign returns what stands behind the i-th of some names.
+// sign returns the suffix of the i-th name.
 func sign(of []results.Limits, i int) string {
 	if i >= len(of) {
 		return ""
@@ -79,7 +79,7 @@ func sign(of []results.Limits, i int) string {
 	return of[i].Sign()
 }
 
-// legend explains the signs under the figure, a line each.
+// legend explains the signs under the figure, one per line.
 func (m *marks) legend() (lines []string) {
 	if m == nil {
 		return nil
@@ -103,7 +103,7 @@ func (m *marks) legend() (lines []string) {
 
 const signText = 8 // points
 
-// drawSign writes a cell's sign with its lower left corner at a place, or centred over it.
+// drawSign draws a cell's sign with its lower left corner at a point, or centred over it.
 func (d *Data) drawSign(c *draw.Canvas, sign string, at vg.Point, centred bool) {
 	if sign == "" {
 		return
@@ -116,10 +116,10 @@ func (d *Data) drawSign(c *draw.Canvas, sign string, at vg.Point, centred bool) 
 	c.FillText(style, at, sign)
 }
 
-// absentNote explains the sign of a bar that is not there.
+// absentNote explains the sign of a missing bar.
 const absentSign, absentNote = "×", "× no result"
 
-// absent returns the cells that a figure of bars lacks: those of a group that has no result at an x where others of the facet have one.
+// absent returns the missing cells of a figure of bars: a group has no result at an x where others of the facet have one.
 func (d *Data) absent() (cells []Cell) {
 	if d.kind.bars != sideBySide {
 		return nil
@@ -142,7 +142,7 @@ func (d *Data) absent() (cells []Cell) {
 	return cells
 }
 
-// unity is the line at 1 of values relative to a baseline, which readers look for.
+// unity is the line at 1 for values relative to a baseline.
 type unity struct{ axes *axes }
 
 // Plot implements plot.Plotter.

@@ -8,10 +8,10 @@ import (
 	"github.com/l3sim/l3sim/results/tables"
 )
 
-const resultColumn = "result" // the column that tells the results of a melted table apart
+const resultColumn = "result" // tells the results of a melted table apart
 
-// melt makes one column of several, "tbt_mean_ms,tbt_p99_ms", that share a unit:
-// each row becomes one for each of them, and their names become the groups.
+// melt merges several columns of one unit, such as "tbt_mean_ms,tbt_p99_ms", into one: each row
+// becomes one row per column, and the columns' names become the groups.
 func (k *kind) melt(t *tables.Table, sel *Selection) (*tables.Table, error) {
 	flag, values := "--y", &sel.Y
 	if k.samples == ofX {
@@ -40,13 +40,13 @@ func (k *kind) melt(t *tables.Table, sel *Selection) (*tables.Table, error) {
 	value := sharedName(t, columns)
 	shared, _ := tables.Words(value)
 	point := slices.Index(t.Columns, tables.PointColumn)
-	// The groups stand with the keys, so that rows of one cell may not differ in them.
+	// The groups are among the keys, so that rows of one cell may not differ in them.
 	at := point + 1
 	out := &tables.Table{Name: t.Name, Columns: slices.Insert(slices.Clone(t.Columns), at, resultColumn)}
 	out.Columns = append(out.Columns, value)
 	for _, c := range columns {
 		words, _ := tables.Words(t.Columns[c])
-		if own, is := strings.CutPrefix(words, shared); is && own != "" { // the axis says the rest
+		if own, is := strings.CutPrefix(words, shared); is && own != "" { // the axis names the rest
 			words = strings.TrimLeft(own, ", ")
 		}
 		for _, row := range t.Rows {
@@ -58,8 +58,8 @@ func (k *kind) melt(t *tables.Table, sel *Selection) (*tables.Table, error) {
 	return out, nil
 }
 
-// sharedName returns the words that all columns begin with, and their unit; a
-// column of the table does not have this name.
+// sharedName returns the words that begin all columns' names, and their unit; no column of the
+// table may have this name.
 func sharedName(t *tables.Table, columns []int) string {
 	name, _ := tables.SplitUnit(t.Columns[columns[0]])
 	suffix := strings.TrimPrefix(t.Columns[columns[0]], name)
@@ -81,12 +81,12 @@ func sharedName(t *tables.Table, columns []int) string {
 	return name
 }
 
-// shortenPoints returns a table whose points have short names, and the whole names behind the numbers among these. What the
-// figure says anyway is no part of them: of "model=gpt-175b,naive" with a plot for each model, "naive" remains.
+// shortenPoints returns a table whose points have short names, and the whole names of those that became numbers. Short
+// names leave out what the figure shows otherwise: of "model=gpt-175b,naive" with a plot for each model, "naive" remains.
 func shortenPoints(t *tables.Table, sel *Selection) (*tables.Table, map[tables.Value]tables.Value) {
 	var said []string
 	for _, name := range append(tables.BestKeys(sel.Best), sel.X, sel.Y, sel.Group, sel.Facet) {
-		if i, err := t.Column("", name); err == nil { // an unknown one is reported when it is used
+		if i, err := t.Column("", name); err == nil { // an unknown column is reported when it is used
 			said = append(said, tables.NameForms(t.Columns[i])...)
 		}
 	}

@@ -10,10 +10,10 @@ import (
 	"github.com/l3sim/l3sim/results/tables"
 )
 
-const mostNamed = 8 // points of a plot that get their names beside them
+const mostNamed = 8 // largest number of named points in a plot
 
-// namePoints gives the cells of a cloud the names of their designs, where the figure does not say them otherwise and knows
-// which way is better.
+// namePoints names the cells of a cloud by their designs, if the figure does not show these otherwise and knows which way
+// is better.
 func (s *selector) namePoints() {
 	d := s.data
 	point := slices.Index(s.table.Columns, tables.PointColumn)
@@ -46,8 +46,8 @@ func (s *selector) namePoints() {
 	}
 }
 
-// named returns the cells of a facet that get their names: those of its front in x and y, the ends of it first, of a third goal
-// those on the front of all three.
+// named returns the cells of a facet to name: those on its front in x and y, its ends first; with a third goal, those on the
+// front of all three.
 func (d *Data) named(cells []Cell) []int {
 	members := make([]int, len(cells))
 	for i := range cells {
@@ -63,7 +63,7 @@ func (d *Data) named(cells []Cell) []int {
 	return front[:min(len(front), mostNamed)]
 }
 
-// nameTags writes the names of the best points beside them where there is room.
+// nameTags writes the names of the best points beside them if there is room.
 type nameTags struct {
 	data  *Data
 	cells []Cell
@@ -103,7 +103,7 @@ func overlap(a, b vg.Rectangle) bool {
 	return a.Min.X < b.Max.X && b.Min.X < a.Max.X && a.Min.Y < b.Max.Y && b.Min.Y < a.Max.Y
 }
 
-// tagged returns the designs with a number that stand beside points.
+// tagged returns the named designs whose names are numbers.
 func (d *Data) tagged() (all []tables.Value) {
 	for facet := range d.Facets {
 		cells := slices.DeleteFunc(slices.Clone(d.Cells), func(c Cell) bool { return c.Facet != facet })

@@ -18,7 +18,7 @@ import (
 // this many staircases in one plot.
 const maxLevels = 4
 
-// parseGoals reads Goals and sets X, Y and Z from them. Without Goals it returns nil.
+// parseGoals reads Goals and sets X, Y and Z from them. It returns nil without Goals.
 func (k *kind) parseGoals(t *tables.Table, s *Selection) ([]tables.Goal, error) {
 	if s.Goals == "" {
 		return nil, nil
@@ -42,8 +42,8 @@ func (k *kind) parseGoals(t *tables.Table, s *Selection) ([]tables.Goal, error) 
 	return goals, nil
 }
 
-// directions finds which way a Pareto front looks: as the goals say, else for
-// high rates and low times, and for little of a configuration's key.
+// directions sets the directions of a Pareto front: those of the goals; without goals, high rates,
+// low times and small values of keys are better.
 func (s *selector) directions() {
 	d := s.data
 	if s.goals != nil {
@@ -56,8 +56,8 @@ func (s *selector) directions() {
 	d.MaximizeZ = s.z != none && !s.isDimension(s.z) && tables.Describe(d.Z).Better == tables.Higher
 }
 
-// leftOut returns the rows, and counts the cells, of a Pareto front with a seed that failed or has no number for
-// some goal. It is nil for other kinds. The other seeds of such a cell do not represent the point: it may fail where it is slow.
+// leftOut returns the rows, and counts the cells, of a Pareto front with a seed that failed or has no number for some goal. It
+// is nil for other kinds. The other seeds do not represent the point, which may fail where it is slow.
 func (s *selector) leftOut() map[int]bool {
 	if !s.data.kind.goals {
 		return nil
@@ -83,7 +83,7 @@ func (s *selector) leftOut() map[int]bool {
 	return out
 }
 
-// LeftOut says which points are left out, "" if all are shown.
+// LeftOut says which points are left out, "" if none.
 func (d *Data) LeftOut() string {
 	var parts []string
 	if d.Failed > 0 {
@@ -100,8 +100,8 @@ func (d *Data) LeftOut() string {
 
 func (d *Data) hasThirdGoal() bool { return d.kind.goals && d.Z != "" }
 
-// cutLevels makes the levels of the third goal the groups, the best level
-// first: its values where they are few, else quarters of the points.
+// cutLevels makes the levels of the third goal the groups, best first: its values if they are few,
+// otherwise quarters of the points.
 func (d *Data) cutLevels() {
 	values := make([]float64, len(d.Cells))
 	for i := range d.Cells {
@@ -143,9 +143,9 @@ func betterLabel(more bool) string {
 	return "less is better"
 }
 
-// pareto draws the front of each group as a staircase, between what is reached and what is not, and
-// every point: those on the front in full, the others paler and smaller. With a third goal the
-// staircase of each of its levels is that of all points which are at least as good in it.
+// pareto draws the front of each group as a staircase, and every point: those on the front in full,
+// the others paler and smaller. With a third goal, the staircase of a level is the front of all
+// points that are at least as good in it.
 type pareto struct {
 	data  *Data
 	cells []Cell
@@ -211,8 +211,8 @@ func (b *pareto) markers(c *draw.Canvas, p *plot.Plot, on []bool, front bool) {
 	}
 }
 
-// front returns those of some cells, by index, that no other of them dominates in x and y, and in
-// the third goal too where that is asked for. They are in order of x, then y.
+// front returns the indices of the cells that no other dominates in x and y, and with third also in
+// the third goal, in order of x, then y.
 func (d *Data) front(cells []Cell, members []int, third bool) []int {
 	goals := []tables.Goal{{Maximize: !d.MinimizeX}, {Maximize: d.MaximumY}, {Maximize: d.MaximizeZ}}
 	if !third {
@@ -237,8 +237,8 @@ func (d *Data) front(cells []Cell, members []int, third bool) []int {
 	return front
 }
 
-// staircase returns the corners of the line through a front, in order of x: between two of its
-// points nothing better is reached than the worse of both in x and in y.
+// staircase returns the corners of the line through a front, in order of x: between two points,
+// only the worse of both in x and in y is reached.
 func (d *Data) staircase(front []Cell) [][2]float64 {
 	var line [][2]float64
 	for i := range front {

@@ -26,7 +26,7 @@ func newGrid(horizontal, vertical bool) plot.Plotter {
 	return g
 }
 
-const barSlot = 0.8 // the share of a name's room that its bars fill
+const barSlot = 0.8 // share of a name's space that its bars fill
 
 // slot returns the left and right end of a cell's bar on the x axis.
 func slot(d *Data, c *Cell) (left, right float64) {
@@ -44,8 +44,8 @@ func errorBar(c *draw.Canvas, line color.Color, x, low, high, half vg.Length) {
 		[]vg.Point{{X: x - half, Y: low}, {X: x + half, Y: low}}, []vg.Point{{X: x - half, Y: high}, {X: x + half, Y: high}})
 }
 
-// bars draws the bars of groups, from zero beside each other, with error bars, or on
-// top of each other, the first group's lowest.
+// bars draws the bars of groups: side by side from zero with error bars, or stacked, the first
+// group's lowest.
 type bars struct {
 	data  *Data
 	cells []Cell
@@ -80,7 +80,7 @@ func (b *bars) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
-const mostSteps = 1000 // of a distribution's curve
+const mostSteps = 1000 // largest number in a distribution's curve
 
 // steps draws, for each group, the share of its samples up to x.
 type steps struct {
@@ -103,11 +103,11 @@ func (b *steps) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
-// crowded is the number of cells from which a cloud's markers are small and
-// translucent, so that one sees where they are dense.
+// crowded is the number of cells from which a cloud's markers are small and translucent, to show
+// density.
 const crowded = 100
 
-// manyMarkers is the number of cells of a line from which only some have a marker.
+// manyMarkers is the number of cells from which a line marks only some.
 const manyMarkers = 30
 
 // points draws markers at the cells, joined in order of x for a line.
@@ -153,7 +153,7 @@ func (b *points) Plot(c draw.Canvas, p *plot.Plot) {
 		}
 		for i := range cells {
 			b.axes.errorBars(&c, p, &cells[i], line[i].X, styleColor(style))
-			// Markers tell groups apart; those of several groups do not lie at one x.
+			// Markers tell groups apart; those of several groups are not at the same x.
 			if every == 1 || groups > 1 && (i+every*group/groups)%every == every/2 {
 				c.DrawGlyphNoClip(marker, line[i])
 			}
@@ -162,8 +162,8 @@ func (b *points) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
-// aside returns how far a group of a line stands from its x, so that error bars of groups do not overlap: 0 without error bars,
-// at most what half of the least gap between two x allows.
+// aside returns the offset of a line's group from its x, so that error bars of groups do not overlap: 0 without error bars, at
+// most half of the smallest gap between two x.
 func (d *Data) aside(group int, x func(float64) vg.Length) vg.Length {
 	groups := len(d.GroupNames)
 	if !d.kind.joined || !slices.ContainsFunc(d.Cells, func(c Cell) bool { return c.Std() > 0 && c.XStd == 0 }) {
@@ -177,8 +177,8 @@ func (d *Data) aside(group int, x func(float64) vg.Length) vg.Length {
 	return vg.Length(step * vg.Length(2*group-groups+1) / 2)
 }
 
-// errorBars draws one sample standard deviation of y, and of x where that is a
-// result too, down to the end of a logarithmic axis at most.
+// errorBars draws one sample standard deviation of y, and of x if that is a result too, clipped at
+// the end of a logarithmic axis.
 func (a *axes) errorBars(c *draw.Canvas, p *plot.Plot, cell *Cell, at vg.Length, line color.Color) {
 	x, y := a.transforms(c, p)
 	if s := cell.Std(); s > 0 {
@@ -189,7 +189,7 @@ func (a *axes) errorBars(c *draw.Canvas, p *plot.Plot, cell *Cell, at vg.Length,
 	}
 }
 
-// heatmap draws a coloured field for each (x, y), with its value where there is room.
+// heatmap draws a coloured field for each (x, y), with its value if there is room.
 type heatmap struct {
 	data  *Data
 	cells []Cell
@@ -260,7 +260,7 @@ func drawScale(c draw.Canvas, d *Data) {
 	const steps, width = 60, 90
 	for i := range steps {
 		x := left + vg.Length(i)*width/steps
-		// Each field reaches to the end, so that no seam shows between two.
+		// Each field extends to the end, so that no seam shows between two.
 		c.FillPolygon(ramp((float64(i)+0.5)/steps), []vg.Point{{X: x, Y: y - 5}, {X: left + width, Y: y - 5}, {X: left + width, Y: y + 5}, {X: x, Y: y + 5}})
 	}
 	c.FillText(style, vg.Point{X: left + width + 5, Y: y}, shortLabel(d, high))

@@ -12,22 +12,23 @@ import (
 	"github.com/l3sim/l3sim/results/tables"
 )
 
-// Reference is a number from elsewhere that a figure shows as a hollow marker beside its own. It is
-// Factor times the figure's own number of the group Base at the same x, or at BaseX.
+// Reference is a number from elsewhere, drawn as a hollow marker beside the figure's own number. It
+// is Factor times the figure's own number of the group Base at the same x, or at BaseX.
 type Reference struct {
-	Facet, Group, X string // as the figure writes them; without X a line over the whole plot of each facet
+	Facet, Group, X string // as the figure writes them; without X it is a line across the plot of each facet
 	Base, BaseX     string
 	Factor          float64
 }
 
-// placed is a reference in the figure's numbers.
+// placed is a reference in the units of the figure.
 type placed struct {
 	cell  *Cell // nil for a line
 	group int
 	y     float64
 }
 
-// Refer adds references, which the legend calls by a name. What the figure does not show is an error.
+// Refer adds references under a common name in the legend. A reference to something that the figure
+// does not show returns an error.
 func (d *Data) Refer(name string, references ...Reference) error {
 	d.reference = name
 	for _, r := range references {
@@ -64,7 +65,7 @@ func (d *Data) cellOf(facet, group, x string) *Cell {
 	return nil
 }
 
-// references draws those of a facet above its data.
+// references draws the references of a facet above its data.
 type references struct {
 	data  *Data
 	facet int
@@ -91,7 +92,7 @@ func (b *references) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
-// hollow draws a reference's marker, a diamond that leaves to be seen what is under it.
+// hollow draws a reference's marker, a diamond that does not hide what is under it.
 func hollow(c *draw.Canvas, at vg.Point, line color.Color) {
 	const size = 4
 	corners := []vg.Point{{X: at.X - size, Y: at.Y}, {X: at.X, Y: at.Y + size}, {X: at.X + size, Y: at.Y}, {X: at.X, Y: at.Y - size}, {X: at.X - size, Y: at.Y}}

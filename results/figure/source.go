@@ -13,8 +13,8 @@ import (
 	"github.com/l3sim/l3sim/results/tables"
 )
 
-// SourceOf says of a table's numbers which program drew them and which configurations they are of, by the hashes that run and sweep report
-// (config_sha256): the hash of one, or one over the sorted hashes of several.
+// SourceOf returns the source of a table's numbers: the program, and the configurations by the hashes that run and sweep report
+// (config_sha256). With one configuration it is its hash, with several a hash of the sorted hashes.
 func SourceOf(t *tables.Table, program string) string {
 	column := slices.Index(t.Columns, tables.ConfigColumn)
 	if column < 0 {
@@ -39,8 +39,8 @@ func SourceOf(t *tables.Table, program string) string {
 	return fmt.Sprintf("%s, %d configurations sha256:%s", program, len(hashes), hex.EncodeToString(all.Sum(nil)))
 }
 
-// withSource returns a figure's file with its source: in a PNG the text "Source" (chunk tEXt), in an SVG the description of the whole, in
-// a PDF a comment at its end, as the library has no document's properties.
+// withSource returns a figure's file with its source: in a PNG the text "Source" (chunk tEXt), in an SVG the description, in a PDF a
+// comment at the end, as the library cannot set document properties.
 func withSource(format string, file []byte, source string) []byte {
 	if source == "" {
 		return file
@@ -50,12 +50,12 @@ func withSource(format string, file []byte, source string) []byte {
 		at := bytes.Index(file, []byte("<svg"))
 		end := at + 1 + bytes.IndexByte(file[at:], '>')
 		var text bytes.Buffer
-		xml.EscapeText(&text, []byte(source)) // a buffer takes all
+		xml.EscapeText(&text, []byte(source)) // a buffer accepts all writes
 		return slices.Concat(file[:end], []byte("\n<desc>"), text.Bytes(), []byte("</desc>"), file[end:])
 	case "pdf":
 		return append(file, "%"+source+"\n"...)
 	}
-	const headed = 8 + 4 + 4 + 13 + 4 // the signature and the chunk IHDR, which is the first
+	const headed = 8 + 4 + 4 + 13 + 4 // the signature and the chunk IHDR, which is first
 	text := []byte("tEXtSource\x00" + source)
 	chunk := binary.BigEndian.AppendUint32(nil, uint32(len(text)-4))
 	chunk = binary.BigEndian.AppendUint32(append(chunk, text...), crc32.ChecksumIEEE(text))

@@ -36,8 +36,8 @@ var (
 	paper = color.RGBA{0xFF, 0xFF, 0xFF, 0xFF}
 )
 
-// markers and dashes have different lengths, so that a ninth group, whose
-// colour is the first's again, still has a marker and a dash of its own.
+// markers and dashes are of different numbers, so that a ninth group, with the first's colour
+// again, has another pair of marker and dash.
 var markers = []draw.GlyphDrawer{
 	draw.CircleGlyph{}, draw.BoxGlyph{}, draw.PyramidGlyph{}, draw.RingGlyph{},
 	draw.SquareGlyph{}, draw.TriangleGlyph{}, draw.CrossGlyph{},
@@ -45,15 +45,15 @@ var markers = []draw.GlyphDrawer{
 
 var dashes = [][]vg.Length{nil, {6, 3}, {2, 2}, {8, 3, 2, 3}, {10, 4}, {4, 2, 1, 2, 1, 2}}
 
-// MaxGroups is how many groups a figure has room and styles for.
+// MaxGroups is the largest number of groups: a figure has room and styles for them.
 const MaxGroups = 24
 
-// systems have the style of their place in every figure.
+// systems have the style of their index in every figure.
 var systems = []string{"gpu-only", "cpu-offload", "hbm-pim", "rank-pim", "l3", "gpu+cpu", "sparse-offload"}
 
 // stylesOf returns a style for each name, all different. A system has its own; "l3, h100-sxm", "L3 KV8" and other
-// kinds of one system share its colour. Other names take, in order, the first styles that are
-// free, in colours that no system of the figure has while there are such.
+// kinds of one system share its colour. Other names take, in order, the first free styles, as long as possible in
+// colours that no system of the figure has.
 func stylesOf(names []string) []int {
 	styles := make([]int, len(names))
 	taken, colours := map[int]bool{}, map[int]bool{}
@@ -109,13 +109,13 @@ func textStyle(size vg.Length) text.Style {
 	}
 }
 
-// restyle gives a text the house's style in a size, and leaves its place.
+// restyle sets a text to the house style in a size, and keeps its alignment.
 func restyle(s *text.Style, size vg.Length) {
 	own := textStyle(size)
 	s.Color, s.Font, s.Handler = own.Color, own.Font, own.Handler
 }
 
-// tint mixes a colour with white; share is what remains of the colour.
+// tint mixes a colour with white; share is the share of the colour.
 func tint(c color.RGBA, share float64) color.RGBA { return blend(paper, c, share) }
 
 // blend mixes two colours; share is that of the second.
@@ -156,11 +156,11 @@ func fillBar(c *draw.Canvas, r vg.Rectangle, in int) {
 	c.StrokeLines(draw.LineStyle{Color: ink, Width: 0.75}, outline(r))
 }
 
-// hatchLines returns the parts of a family of lines that lie in a rectangle. The lines are fixed to its lower left corner.
+// hatchLines returns the parts of a family of lines inside a rectangle. The lines are anchored to its lower left corner.
 func hatchLines(r vg.Rectangle, direction [2]float64, distance vg.Length) [][]vg.Point {
 	length := math.Hypot(direction[0], direction[1])
 	dx, dy := vg.Length(direction[0]/length), vg.Length(direction[1]/length)
-	reach := r.Size().X + r.Size().Y // no line in the rectangle is longer
+	reach := r.Size().X + r.Size().Y // longer than any line in the rectangle
 	var lines [][]vg.Point
 	for k := -math.Floor(float64(reach / distance)); k < float64(reach/distance); k++ {
 		off := vg.Length(vg.Length(k) * distance)
@@ -171,8 +171,8 @@ func hatchLines(r vg.Rectangle, direction [2]float64, distance vg.Length) [][]vg
 	return inside.ClipLinesXY(lines...)
 }
 
-// ramp returns the colour of a share from 0 to 1: one hue from nearly white to
-// dark blue, so that the order of values is that of brightness.
+// ramp returns the colour of a share from 0 to 1: one hue from nearly white to dark blue, so that
+// brightness orders values.
 func ramp(share float64) color.RGBA {
 	if share < 0.5 {
 		return tint(palette[0], 0.08+float64(2*share*0.92))

@@ -7,13 +7,13 @@ import (
 	"github.com/l3sim/l3sim/results/tables"
 )
 
-// Table returns the figure's numbers: a row a cell with its facet, group, x and
-// the mean of its samples; where cells have several, their sample standard
-// deviation and number too. Of a CDF it has a row for each step.
+// Table returns the figure's numbers: a row for each cell with its facet, group, x and mean; if
+// cells have several samples, also their sample standard deviation and number. A CDF has a row for
+// each step.
 func (d *Data) Table() *tables.Table { return d.table(false) }
 
-// Marked is Table for people: the numbers of runs that exceed limits of real servers have signs, which legend explains; it is ""
-// where there is no such run. What all of them exceed stands in the legend alone.
+// Marked is Table for people: runs that exceed limits of real servers have signs, which legend explains; it is "" without such
+// runs. A limit that all runs exceed appears in the legend alone.
 func (d *Data) Marked() (t *tables.Table, legend string) {
 	return d.table(true), strings.Join(d.marks.legend(), "\n")
 }

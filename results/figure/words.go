@@ -7,13 +7,13 @@ import (
 	"github.com/l3sim/l3sim/results/tables"
 )
 
-// systemWords say what a system is to readers who do not know l3sim's names.
+// systemWords describe systems for readers who do not know l3sim's names.
 var systemWords = map[string]string{
 	"gpu-only": "GPUs alone", "l3": "L3", "hbm-pim": "PIM in HBM", "rank-pim": "PIM at ranks", "cpu-offload": "offloading to CPUs",
 	"gpu+cpu": "GPUs and CPUs", "sparse-offload": "rows from host memory",
 }
 
-// properNames are how their makers write parts of the names of models.
+// properNames are parts of models' names as their makers write them.
 var properNames = map[string]string{
 	"gpt": "GPT", "opt": "OPT", "oss": "oss", "glm": "GLM", "deepseek": "DeepSeek", "minimax": "MiniMax", "lm": "LM", "fp8": "FP8",
 }
@@ -22,8 +22,8 @@ var traceNames = map[string]string{
 	"openr1": "OpenR1", "openthoughts": "OpenThoughts", "longbench": "LongBench", "dolphin": "Dolphin", "mooncake": "Mooncake",
 }
 
-// shown writes a value of a column for readers of the figure alone: systems by what they are, models and traces as their makers write them.
-// What follows a system's name stays: "L3, h100-sxm".
+// shown writes a value for readers of the figure alone: systems by description, models and traces as their makers write them. The rest of a
+// value that begins with a system's name stays: "L3, h100-sxm".
 func shown(column string, value tables.Value) string {
 	text := Label(column, value)
 	_, name, _ := strings.Cut("."+column, ".")

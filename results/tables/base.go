@@ -14,15 +14,15 @@ import (
 // BaseFile is the name of a Base in a Folder.
 const BaseFile = "base.json"
 
-const baseSchema = "l3sim/base/1" // names the form of Base's JSON
+const baseSchema = "l3sim/base/1" // version of Base's JSON
 
-// Base is where the rows of a folder come from: the configuration that its points share. With the keys of a point's
-// row it makes the command that runs the point again.
+// Base is the origin of a folder's rows: the configuration that its points share. With the keys of a point's row it
+// gives the command that runs the point again.
 type Base struct {
 	Schema  string   `json:"schema"`  // baseSchema
-	Command string   `json:"command"` // of l3sim that wrote the folder: run, sweep, capacity, plan or reproduce
+	Command string   `json:"command"` // the command of l3sim that wrote the folder: run, sweep, capacity, plan or reproduce
 	Version string   `json:"version"`
-	File    string   `json:"file"`   // of the sweep, "" where there is none
+	File    string   `json:"file"`   // the sweep file, "" without one
 	Configs []string `json:"config"` // overlay files, as --config takes them
 	Sets    []string `json:"set"`    // settings of all points, as --set takes them
 	// Keys is the effective configuration of the first valid point, as text.
@@ -36,7 +36,7 @@ func (b *Base) InFile() results.File {
 	return results.File{Name: BaseFile, Write: func(w io.Writer) error { return results.WriteJSON(w, &named) }}
 }
 
-// readBase reads the description in a folder. A folder without one, or with one of another version, is refused.
+// readBase reads the base in a folder. A folder without one, or with another version, is refused.
 func readBase(dir string) (*Base, error) {
 	b, path := &Base{}, filepath.Join(dir, BaseFile)
 	text, err := input.ReadFile(path)

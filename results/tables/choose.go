@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// Headlines are the metrics that a table for people shows unless told otherwise,
-// those of stalling only where a run has stalls or preemptions.
+// Headlines are the metrics that a table for people shows by default; those of stalls only if a run
+// has stalls or preemptions.
 var (
 	Headlines = []string{"output_tokens_per_s", "tbt_mean_ms", "tbt_p99_ms", "tbt_decode_p99_ms", "stall_count", "stall_max_ms", "preemptions",
 		"ttft_mean_ms", "decode_batch_mean", "utilization_gpu", "utilization_pim", "gpu_energy_per_output_token_j", "output_tokens_per_site_joule", "usd_per_million_output_tokens"}
 	stalling = []string{"tbt_decode_p99_ms", "stall_count", "stall_max_ms", "preemptions"}
 )
 
-// Headline returns those of Headlines that t has and that say something of its runs.
+// Headline returns the Headlines that t has and that vary or matter for its runs.
 func (t *Table) Headline() []string {
 	t = cmp.Or(t, &Table{})
 	stalls := false
@@ -28,8 +28,8 @@ func (t *Table) Headline() []string {
 	})
 }
 
-// Choose returns the columns that a flag names; without names, those that say what
-// a row is and the main results, or all where a table has none of them. Points whose names are long are known by their keys.
+// Choose returns the columns that a flag names. Without names, it returns those that identify a row and the main results, or
+// all columns if there are none of these. Points with long names are identified by their keys.
 func (t *Table) Choose(flag string, names []string) ([]int, error) {
 	if err := t.given(); err != nil {
 		return nil, err

@@ -8,12 +8,12 @@ import (
 	"github.com/l3sim/l3sim/results"
 )
 
-// Column says what a column is.
+// Column describes a column.
 type Column struct {
 	Name    string `json:"name"`
-	Unit    string `json:"unit"` // "" of a text, a count or a share
+	Unit    string `json:"unit"` // "" for a text, a count or a share
 	Better  Better `json:"better"`
-	Meaning string `json:"meaning"` // "" where nothing is known
+	Meaning string `json:"meaning"` // "" if unknown
 	Kind    Kind   `json:"kind"`
 	Label   string `json:"-"` // the title of an axis: the quantity in words, then the unit in parentheses
 }
@@ -28,7 +28,7 @@ const (
 	Lower   Better = "lower"
 )
 
-// Kind is what the cells of a column hold, beside nothing.
+// Kind is the type of a column's cells; any cell may be empty.
 type Kind string
 
 // The kinds of columns.
@@ -55,7 +55,7 @@ func KindOf(t reflect.Type) Kind {
 	return Text
 }
 
-// Describe says what a column is, by its name. Its kind is "" where the name does not say it.
+// Describe describes a column by its name. Its kind is "" if the name does not determine it.
 func Describe(name string) Column {
 	c := Column{Name: name, Label: labels[name[strings.LastIndexByte(name, '.')+1:]]}
 	if u := unitOf(name); u != nil {
@@ -92,8 +92,8 @@ func Describe(name string) Column {
 	return c
 }
 
-// The columns of draws: of one in a table of draws, and of their number and percentiles in a table of points. LowEnd and
-// HighEnd end the name of the metric.
+// The columns of draws: the number of a draw in a table of draws; the number of draws and the percentiles in a table of
+// points. LowEnd and HighEnd are endings of a metric's name.
 const (
 	DrawColumn  = "draw"
 	DrawsColumn = "draws"
@@ -103,7 +103,7 @@ const (
 
 var drawEnds = map[string]string{LowEnd: "10th percentile", HighEnd: "90th percentile"}
 
-// drawEnd returns the end of a column's name that makes it a percentile over draws, "" where it is none.
+// drawEnd returns the ending that makes a column's name a percentile over draws, "" if there is none.
 func drawEnd(name string) string {
 	for end := range drawEnds {
 		if _, whole := metrics()[name]; !whole && strings.HasSuffix(name, end) {
@@ -123,7 +123,7 @@ var metrics = sync.OnceValue(func() map[string]results.Metric {
 	return all
 })
 
-// columnUnit is a unit that columns may end with, as people write it, and the direction in which such columns improve.
+// columnUnit is a unit that ends columns' names, as people write it, and the direction in which such columns improve.
 type columnUnit struct {
 	suffix, unit string
 	better       Better
@@ -148,10 +148,10 @@ var columnUnits = []columnUnit{ // longer ones first
 	{"_j", "J", Lower},
 }
 
-// directions are those of columns whose units do not say it.
+// directions are those of columns whose units do not determine it.
 var directions = map[string]Better{
 	"arrivals_rate_per_s": Neither, "dimm_limit_w": Neither, "attainment": Higher, "goodput_attainment": Higher, "output_tokens_per_s_per_mw": Higher,
-	"utilization_gpu": Higher, "utilization_pim": Higher, // links and channels are in use because work needs them: less is no loss
+	"utilization_gpu": Higher, "utilization_pim": Higher, // links and channels are busy because work needs them: less is no loss
 	"cache_hit_rate": Higher, "kv_fragmentation": Lower,
 	"rejected_requests": Lower, "refused_requests": Lower, "expired_requests": Lower, "preemptions": Lower, "stall_count": Lower, "rankset_imbalance": Lower, "gpus": Lower,
 }
@@ -162,7 +162,7 @@ var ownColumns = map[string]string{
 	ConfigColumn: "SHA-256 of the effective configuration", SourceColumn: "folder or file that the row is from",
 }
 
-// SplitUnit splits a column's name into the quantity and the unit that ends it, "" where it has no unit.
+// SplitUnit splits a column's name into the quantity and the unit at its end, "" without a unit.
 func SplitUnit(column string) (quantity, unit string) {
 	if u := unitOf(column); u != nil && u.unit != "" {
 		return strings.TrimSuffix(column, u.suffix), u.unit
@@ -179,13 +179,13 @@ func unitOf(column string) *columnUnit {
 	return nil
 }
 
-// spelled are the words of column names that are not written in lower case or not the way they are spelt.
+// spelled are the words of column names that people write differently.
 var spelled = map[string]string{
 	"tbt": "TBT", "ttft": "TTFT", "tpot": "TPOT", "e2e": "end-to-end", "kv": "KV", "gpu": "GPU", "gpus": "GPUs", "pim": "PIM",
 	"pcie": "PCIe", "dram": "DRAM", "std": "std.",
 }
 
-// labels are those of columns whose names do not say it.
+// labels are those of columns whose names do not give one.
 var labels = map[string]string{
 	"output_tokens_per_s":              "throughput (output tokens/s)",
 	"output_tokens_per_s_per_user":     "output tokens/s per user",
@@ -204,7 +204,7 @@ var labels = map[string]string{
 	"output_mean":                      "mean output length (tokens)",
 }
 
-// inWords makes a label of a column's name.
+// inWords makes a label from a column's name.
 func inWords(column string) string {
 	quantity, unit := SplitUnit(column)
 	if i := strings.LastIndexByte(quantity, '.'); i >= 0 {
@@ -227,13 +227,13 @@ func inWords(column string) string {
 		}
 	}
 	label := strings.Join(words, " ")
-	if unit != "" && unit != "bytes" { // bytes are written with a prefix at each tick
+	if unit != "" && unit != "bytes" { // each tick writes bytes with a prefix
 		label += " (" + unit + ")"
 	}
 	return label
 }
 
-// statistics end the names of columns, abbreviations begin them. Words has both in words.
+// statistics end columns' names, abbreviations begin them. Words spells out both.
 var (
 	statistics = []struct{ end, words string }{
 		{" mean", "mean"}, {" max", "maximum"}, {" p50", "median"},

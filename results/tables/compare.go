@@ -8,7 +8,7 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// Comparison is the changes between two results.
+// Comparison is the differences between two results.
 type Comparison struct {
 	Points  []PointChange // in the order of the new table, then those that vanished
 	Metrics []string      // that both tables have
@@ -34,12 +34,12 @@ const (
 // PointChange is one point in both tables; its repeats over seeds are taken together.
 type PointChange struct {
 	Name         string `json:"name"`               // in the new table, where it is there
-	OldName      string `json:"old_name,omitempty"` // where another name has the same configuration
+	OldName      string `json:"old_name,omitempty"` // if another name has the same configuration
 	Fate         Fate   `json:"fate"`
 	Reconfigured bool   `json:"reconfigured"`    // the effective configuration differs
 	Lost         int    `json:"lost_seeds"`      // seeds that only the old table has
 	Error        string `json:"error,omitempty"` // why it fails now
-	// Metrics are those with a number in both tables, of the seeds that both have.
+	// Metrics are those with a number in both tables, over the seeds in both.
 	Metrics map[string]*Change `json:"metrics"`
 }
 
@@ -47,14 +47,14 @@ type PointChange struct {
 type Change struct {
 	Old            float64 `json:"old"`
 	New            float64 `json:"new"`
-	Relative       share   `json:"change"` // of the mean, as a share of the old one; infinite from 0
+	Relative       share   `json:"change"` // of the mean, relative to the old one; infinite from 0
 	oldStd, newStd float64
 	spread         float64 // of the changes of each seed
 	seeds          int
-	differs        bool // a seed has another value
+	differs        bool // some seed has another value
 }
 
-// share is a share that JSON has as null where it is infinite.
+// share is a share; an infinite one is null in JSON.
 type share float64
 
 // MarshalJSON writes a finite share.
@@ -79,7 +79,7 @@ func newChange(old, updated []float64) *Change {
 	return c
 }
 
-// relativeChange is infinite from 0 to anything else.
+// relativeChange is infinite from 0 to another value.
 func relativeChange(a, b float64) float64 {
 	if a == b {
 		return 0
@@ -87,8 +87,8 @@ func relativeChange(a, b float64) float64 {
 	return (b - a) / math.Abs(a)
 }
 
-// MeanStd returns the mean and the sample standard deviation, 0 for one sample
-// and where it is not finite.
+// MeanStd returns the mean and the sample standard deviation; the latter is 0 for one sample or if
+// it is not finite.
 func MeanStd(samples []float64) (mean, std float64) {
 	sum, squares := 0.0, 0.0
 	for _, v := range samples {
@@ -142,16 +142,16 @@ func newSide(t *Table) (*side, error) {
 
 func (s *side) text(row, column int) string { return s.Rows[row][column].String() }
 
-// metrics returns the columns after the configuration's hash.
+// metrics returns the columns after ConfigColumn.
 func (s *side) metrics() []string { return s.Columns[s.config+1:] }
 
 func (s *side) fails(name string) bool {
 	return slices.ContainsFunc(s.rows[name], func(r int) bool { return s.text(r, s.status) == StatusFailed })
 }
 
-// Compare matches the points of two results by name. A point whose name only one of the results has is
-// matched with the point of the other that has the same configuration. A table that lacks a column that every result has
-// (point, run.seed, status, error, config_sha256) is an *input.Error.
+// Compare matches the points of two results by name. A point whose name is in one result alone is matched with the point
+// of the other that has the same configuration. A table that lacks a column of every sweep (point, run.seed, status,
+// error, config_sha256) returns an *input.Error.
 func Compare(old, updated *Table) (*Comparison, error) {
 	a, err := newSide(old)
 	if err != nil {
@@ -194,7 +194,7 @@ func Compare(old, updated *Table) (*Comparison, error) {
 	return c, nil
 }
 
-// renamed returns for names that only b has the name that only a has of the same configuration.
+// renamed returns, for names that only b has, the name of the same configuration that only a has.
 func (s *side) renamed(b *side) map[string]string {
 	byConfig := map[Value]string{}
 	for _, name := range s.names {
@@ -215,7 +215,7 @@ func (s *side) renamed(b *side) map[string]string {
 
 func (c *Comparison) point(a, b *side, oldName, name string) PointChange {
 	p := PointChange{Name: name, Fate: OtherSeeds, Lost: len(a.rows[oldName]), Metrics: map[string]*Change{}}
-	var oldRows, newRows []int // of seeds that are done in the new table and are in both
+	var oldRows, newRows []int // of seeds in both that are done in the new table
 	for _, rb := range b.rows[name] {
 		ra := slices.IndexFunc(a.rows[oldName], func(r int) bool { return a.Rows[r][a.seed] == b.Rows[rb][b.seed] })
 		if ra >= 0 {
@@ -256,7 +256,7 @@ func (c *Comparison) point(a, b *side, oldName, name string) PointChange {
 	return p
 }
 
-// count returns how many points meet a condition.
+// count returns the number of points for which is is true.
 func (c *Comparison) count(is func(*PointChange) bool) (n int) {
 	for i := range c.Points {
 		if is(&c.Points[i]) {

@@ -13,16 +13,16 @@ import (
 	"github.com/l3sim/l3sim/results"
 )
 
-// CompareOptions says what the writers of a comparison show.
+// CompareOptions sets what the writers of a comparison show.
 type CompareOptions struct {
-	Metrics []string // in text where they have changed
-	Rules   []*Rule  // whose trips are listed
+	Metrics []string // shown in text if they have changed
+	Rules   []*Rule  // rules whose trips are listed
 }
 
 // ruleJSON is a rule of --fail-if, and the points that broke it.
 type ruleJSON struct {
 	Rule    string   `json:"rule"`
-	Judged  int      `json:"judged"`  // points at which it can trip
+	Judged  int      `json:"judged"`  // points at which it could trip
 	Tripped []string `json:"tripped"` // names of points
 }
 
@@ -55,8 +55,9 @@ func (c *Comparison) WriteJSON(w io.Writer, o CompareOptions) error {
 	return results.WriteJSON(w, out)
 }
 
-// WriteText writes the comparison for a terminal: points whose fate changed, limits that broke, and one table in the style of
-// benchstat, a row a metric and point: values with the spread over seeds, the change, and the geometric mean of all points.
+// WriteText writes the comparison for a terminal: points with a new fate, broken limits, and a table in the style of
+// benchstat with a row per metric and point: values with their spread over seeds, the change, and the geometric mean over all
+// points.
 func (c *Comparison) WriteText(w io.Writer, o CompareOptions) error {
 	return c.write(w, o, (*Table).WriteText, false)
 }
@@ -134,8 +135,8 @@ func (c *Comparison) headline() string {
 }
 
 const (
-	mostNamed = 6  // how many metrics a note names
-	maxListed = 20 // how many points a list names
+	mostNamed = 6  // largest number of metrics in a note
+	maxListed = 20 // largest number of points in a list
 )
 
 // list writes a heading and the points for which item is not "".
@@ -188,8 +189,8 @@ func tripping(r *Rule) func(*PointChange) string {
 	}
 }
 
-// addMetric adds the points that have another value of a metric, and the
-// geometric mean over all that have a positive one in both tables.
+// addMetric adds the points at which a metric changed, and the geometric mean over all points with
+// a positive value in both tables.
 func (c *Comparison) addMetric(t *Table, metric string) {
 	logOld, logNew, n, equal := 0.0, 0.0, 0, 0
 	for i := range c.Points {
@@ -223,7 +224,7 @@ func (c *Comparison) addMetric(t *Table, metric string) {
 	}
 }
 
-// withSpread writes a mean and, where seeds differ, their spread.
+// withSpread writes a mean and, if seeds differ, their spread.
 func withSpread(mean, std float64) string {
 	text := fourDigits(mean)
 	if std > 0 && mean != 0 {

@@ -11,22 +11,21 @@ import (
 	"github.com/l3sim/l3sim/results"
 )
 
-const exploreSchema = "l3sim/explore/3" // names the form of Exploration's JSON
+const exploreSchema = "l3sim/explore/3" // version of Exploration's JSON
 
-// Exploration is what a sweep shows of the trade-off between goals.
+// Exploration is the trade-off between goals over a sweep.
 type Exploration struct {
 	Schema string `json:"schema"` // exploreSchema
 	Goals  []Goal `json:"goals"`
-	// Points are those that take part, each the mean of its seeds. Failed points have a seed that
-	// failed, Incomplete ones a seed without a number for some goal. Both are left out.
+	// Points is the number of points that take part, each the mean of its seeds. Failed points have a
+	// seed that failed, Incomplete ones a seed without a number for some goal; both are left out.
 	Points     int `json:"points"`
 	Failed     int `json:"failed"`
 	Incomplete int `json:"incomplete"`
 	// Front is the points that no other dominates, best first in the first goal,
 	// then the second; equal ones in the order of the table.
 	Front []FrontPoint `json:"front"`
-	// Shared are the knobs that vary over the points and not over the front, with
-	// the value that all of the front have.
+	// Shared are the knobs that vary over the points but not over the front, with the front's value.
 	Shared []KnobValue `json:"shared"`
 	// Knobs are the keys that vary over the points. The first one has the value that is
 	// most overrepresented on the front, compared with all points.
@@ -41,7 +40,7 @@ type FrontPoint struct {
 	Values []float64 `json:"values"`
 	Std    []float64 `json:"std"`
 	Seeds  int       `json:"seeds"`
-	// BeyondBoards is that of results.Summary.
+	// BeyondBoards is as in results.Summary.
 	BeyondBoards bool `json:"beyond_boards,omitempty"`
 	// BeyondSlot says that a DIMM draws more than its slot supplies.
 	BeyondSlot bool `json:"beyond_slot,omitempty"`
@@ -61,15 +60,15 @@ type KnobValue struct {
 type explorer struct {
 	Exploration
 	table  *Table
-	points *Table  // a row a point that takes part
+	points *Table  // with a row for each point that takes part
 	seeds  [][]int // its rows in table
 	knobs  []int   // columns of the configuration that vary, without seed and goals
 	on     []bool
 }
 
-// Explore finds the Pareto front of a sweep's points and counts what the points
-// on it have in common. Seeds of a point are taken together. A table that no sweep wrote, or
-// in which no point has all goals, is an *input.Error.
+// Explore finds the Pareto front of a sweep's points and counts what the points on it have in
+// common. Seeds of a point are taken together. A table that no sweep wrote, or in which no point
+// has all goals, returns an *input.Error.
 func Explore(t *Table, goals []Goal) (*Exploration, error) {
 	e := &explorer{Exploration: Exploration{Schema: exploreSchema, Goals: goals}, table: t}
 	if err := e.collect(); err != nil {
@@ -86,7 +85,7 @@ func Explore(t *Table, goals []Goal) (*Exploration, error) {
 	return &e.Exploration, nil
 }
 
-// collect takes the rows of each point together and leaves out what has no values.
+// collect gathers the rows of each point and leaves out those without values.
 func (e *explorer) collect() error {
 	means, seeds, failed, err := e.table.Means()
 	if err != nil {
@@ -108,7 +107,7 @@ func (e *explorer) collect() error {
 		Expected: fmt.Sprintf("at least one point with a number for each; %d failed, %d lack one", e.Failed, e.Incomplete)}
 }
 
-// costs returns the goals of a point, to be minimised.
+// costs returns the goals of a point as costs to be minimised.
 func (e *explorer) costs(point int) []float64 {
 	return list.Map(e.Goals, func(g Goal) float64 {
 		v, _ := e.points.Number(point, g.index)
@@ -146,8 +145,8 @@ func (e *explorer) findFront() {
 	}
 }
 
-// The values of a number are levels of their own up to maxLevels; more are cut
-// into quantiles parts of nearly as many points each.
+// Up to maxLevels numeric values are levels of their own; more are cut into quantiles, with nearly
+// as many points in each.
 const (
 	maxLevels = 8
 	quantiles = 4
@@ -156,14 +155,14 @@ const (
 // Knob is a key of the configuration that varies, with its values.
 type Knob struct {
 	Column string  `json:"column"`
-	Most   Level   `json:"most"`   // whose share of the front exceeds its share of all points most
-	Levels []Level `json:"levels"` // all of them, rising where they are numbers
+	Most   Level   `json:"most"`   // the level whose share of the front exceeds its share of all points most
+	Levels []Level `json:"levels"` // all of them, ascending if they are numbers
 }
 
 // Level is a value of a knob, or a range of values.
 type Level struct {
-	Value Value `json:"value"` // the smallest where it is a range
-	To    Value `json:"to"`    // the largest, empty where it is one value
+	Value Value `json:"value"` // the smallest if it is a range
+	To    Value `json:"to"`    // the largest, empty for a single value
 	Front int   `json:"front"` // points on the front with it
 	All   int   `json:"all"`   // points with it
 }
@@ -171,7 +170,7 @@ type Level struct {
 // count fills Knobs. The knob with the level that is most overrepresented on the
 // front, compared with all points, comes first.
 func (e *explorer) count() {
-	// The excess is that of the level's share, times both totals: a whole number.
+	// The excess is that of the level's share, multiplied by both totals to be an integer.
 	excess := func(l Level) int { return l.Front*e.Points - l.All*len(e.Front) }
 	byExcess := func(a, b Level) int { return cmp.Compare(excess(b), excess(a)) }
 	for _, c := range e.knobs {
@@ -190,9 +189,9 @@ func (e *explorer) count() {
 	slices.SortStableFunc(e.Knobs, func(a, b Knob) int { return byExcess(a.Most, b.Most) })
 }
 
-// levels returns the levels of a knob, without counts, and the level of each
-// point: the values, numbers by size and others in the order of the table, or
-// parts of equally many points where the numbers are more than maxLevels.
+// levels returns the levels of a knob, without counts, and the level of each point. A level is a
+// value, numbers ascending and others in the order of the table; or a quantile if there are more
+// than maxLevels numbers.
 func (e *explorer) levels(column int) ([]Level, []int) {
 	values, numeric := e.points.Distinct(e.points.All(), column)
 	count := map[Value]int{}
@@ -205,7 +204,7 @@ func (e *explorer) levels(column int) ([]Level, []int) {
 	for _, v := range values {
 		part := len(levels) // a level of its own
 		if numeric && len(values) > maxLevels {
-			// The part in which the middle of the value's points lies.
+			// The quantile with the middle of the value's points.
 			part = quantiles * (2*before + count[v]) / (2 * e.Points)
 		}
 		before += count[v]

@@ -80,7 +80,7 @@ func (e *Exploration) frontTable() *Table {
 	return t
 }
 
-// writeKnobs writes for each knob which value the front prefers, and all counts.
+// writeKnobs writes for each knob the value that the front prefers, and all counts.
 func (e *Exploration) writeKnobs(b *strings.Builder) error {
 	b.WriteString(`
 what the front has in common: for each key the value whose share of the front exceeds its share of all points most,
@@ -108,8 +108,8 @@ func (l *Level) label(column string) string {
 	return ForPeople(column, l.Value) + ".." + ForPeople(column, l.To)
 }
 
-// ForPeople writes a cell with no more than six digits: bytes with a unit. Whole numbers keep all of theirs, as they
-// tell one value of a key from another.
+// ForPeople writes a cell for people: numbers with at most six digits, bytes with a unit. Whole numbers keep all
+// digits, since these tell values of a key apart.
 func ForPeople(column string, cell Value) string {
 	v, number := cell.Float()
 	switch {
@@ -119,7 +119,7 @@ func ForPeople(column string, cell Value) string {
 		if exact := units.Bytes(v).String(); len(exact) <= len("123.4567TiB") {
 			return exact
 		}
-		short, unit := results.BinaryPrefix(math.Trunc(v)) // an exact text as long has a prefix, so this has one, too
+		short, unit := results.BinaryPrefix(math.Trunc(v)) // the exact text is no longer than one with a prefix, so bytes has a prefix, too
 		return strconv.FormatFloat(short, 'f', 1, 64) + " " + unit
 	case number && (v != math.Trunc(v) || math.Abs(v) >= 1<<63):
 		return strconv.FormatFloat(v, 'g', 6, 64)

@@ -18,20 +18,20 @@ import (
 const (
 	SummaryFile = "summary.json"
 	ConfigFile  = "config.toml"
-	// DrawsFile and DrawsParquet hold the draws of a sweep with --bands, as ResultsFile and ParquetFile its points.
+	// DrawsFile (CSV) and DrawsParquet hold the draws of a sweep with --bands.
 	DrawsFile    = "draws.csv"
 	DrawsParquet = "draws.parquet"
 )
 
-// Folder is what every command that computes writes with --out.
+// Folder is the output with --out of every command that computes.
 type Folder struct {
-	Table   *Table                  // a row a point
+	Table   *Table                  // a row for each point
 	Meta    map[string]string       // of the Parquet file
-	Base    *Base                   // where the rows come from
-	Summary func(w io.Writer) error // as JSON; as --json prints it, but for what depends on the machine
+	Base    *Base                   // the origin of the rows
+	Summary func(w io.Writer) error // JSON as --json prints it, without what depends on the machine
 	Config  func(w io.Writer) error // of the first point, as TOML
-	Draws   *Table                  // a row a draw of a point; nil without draws
-	More    []results.File          // what only some commands write
+	Draws   *Table                  // a row for each draw of a point; nil without draws
+	More    []results.File          // files of some commands alone
 }
 
 // Files returns the files of the folder.
@@ -48,11 +48,11 @@ func (f *Folder) Files() []results.File {
 		results.File{Name: ParquetFile, Write: func(w io.Writer) error { return f.Table.WriteParquet(w, f.Meta) }})
 }
 
-// noTables are the ends of files that may be named by mistake, and whose lines are no rows.
+// noTables are endings of files that are no tables and might be named by mistake.
 var noTables = []string{".toml", ".json", ".jsonl", ".html", ".png", ".svg", ".pdf"}
 
-// ReadFolder reads the table of a folder and where its rows come from. The path may also be that of a CSV or Parquet file, which
-// comes from nowhere: its base is nil. What is wrong is an *input.Error.
+// ReadFolder reads the table of a folder and the origin of its rows. The path may also be a CSV or Parquet file, whose base is
+// nil. Errors are of type *input.Error.
 func ReadFolder(path string) (*Table, *Base, error) {
 	info, err := os.Stat(path)
 	if err != nil || !info.IsDir() {
@@ -67,24 +67,24 @@ func ReadFolder(path string) (*Table, *Base, error) {
 		return nil, nil, err
 	}
 	file := filepath.Join(path, ParquetFile)
-	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) { // somebody kept the text alone
+	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) { // only the text was kept
 		file = filepath.Join(path, ResultsFile)
 	}
 	t, err := readFile(file)
 	return t, base, err
 }
 
-// ReadTable is ReadFolder for those who need the table alone.
+// ReadTable is ReadFolder without the base.
 func ReadTable(path string) (*Table, error) {
 	t, _, err := ReadFolder(path)
 	return t, err
 }
 
-// SourceColumn says which folder or file a row of ReadTables is from.
+// SourceColumn holds the folder or file of a row of ReadTables.
 const SourceColumn = "source"
 
-// ReadTables reads the tables of folders or files as one. Of several, SourceColumn says where a row is from, and so does
-// the name of its point; keys that some base sets and in which the folders differ are columns.
+// ReadTables reads the tables of folders or files as one. With several, SourceColumn and the names of points give a
+// row's origin, and keys that some base sets and in which the folders differ become columns.
 func ReadTables(paths []string) (*Table, error) {
 	all, bases, names := make([]*Table, len(paths)), make([]*Base, len(paths)), make([]string, len(paths))
 	for i, path := range paths {
@@ -105,7 +105,7 @@ func ReadTables(paths []string) (*Table, error) {
 	return Join(names, all), nil
 }
 
-// addKeys adds a column to all tables for each key that some base sets, that no table has a column of and in which bases differ.
+// addKeys adds a column to all tables for each key that some base sets, in which bases differ and that no table has as a column.
 func addKeys(all []*Table, bases []*Base) {
 	keys := map[string]bool{}
 	for _, b := range bases {
@@ -135,11 +135,11 @@ func (t *Table) insert(at int, column string, value Value) {
 	}
 }
 
-// Join returns the rows of all tables, with the columns of all and SourceColumn, which has the tables' names. A point's name
-// begins with that of its table, and is that of its table where the table has no other. What a table does not have is empty.
+// Join returns the rows of all tables, with all columns and SourceColumn, which holds the tables' names. The name of a table
+// prefixes the names of its points, or replaces them if the table has no others. Cells that a table lacks are empty.
 func Join(names []string, all []*Table) *Table {
 	joined := &Table{Name: strings.Join(names, " "), Kinds: map[string]Kind{}}
-	var head, tail []string // columns up to the keys, and behind them
+	var head, tail []string // columns up to the keys, and after them
 	for i, t := range all {
 		point := slices.Index(t.Columns, PointColumn)
 		if point >= 0 {

@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// Group parts rows by their values in some columns: the rows of a group in order, the groups in the order
-// of their first rows. A column below 0 is left out. Without columns all rows are one group.
+// Group groups rows by their values in some columns: rows stay in order, groups are in the order of their
+// first rows. Columns below 0 are ignored. Without columns all rows are one group.
 func (t *Table) Group(rows []int, columns ...int) [][]int {
 	var groups [][]int
-	place := map[any]int{} // of groups, by their values: [[[nil, first], second], ...]
+	place := map[any]int{} // index of a group by its values: [[[nil, first], second], ...]
 	for _, r := range rows {
 		var key any
 		for _, c := range columns {
@@ -42,7 +42,7 @@ func indices(n int) []int {
 	return all
 }
 
-// Distinct returns the values that rows have in a column, in the order of their first rows, or by size where all are numbers.
+// Distinct returns the values of rows in a column, in the order of their first rows, or ascending if all are numbers.
 func (t *Table) Distinct(rows []int, column int) (values []Value, numbers bool) {
 	numbers = true
 	for _, group := range t.Group(rows, column) {

@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// latexSpecial writes what LaTeX would not print as it is.
+// latexSpecial escapes what LaTeX would not print literally.
 var latexSpecial = strings.NewReplacer(`\`, `\textbackslash{}`, `{`, `\{`, `}`, `\}`, `$`, `\$`, `&`, `\&`, `#`, `\#`, `%`, `\%`, `_`, `\_`, `^`, `\textasciicircum{}`, `~`, `\textasciitilde{}`,
 	`<`, `\textless{}`, `>`, `\textgreater{}`, `|`, `\textbar{}`, `µ`, `\textmu{}`, `±`, `\textpm{}`, `×`, `\texttimes{}`, `†`, `\textdagger{}`, `‡`, `\textdaggerdbl{}`, `–`, `--`, `−`, `\textminus{}`)
 
-// WriteLaTeX writes the table as a tabular of the package booktabs, numbers to the right as WriteText has them. A caption and a label
-// are the document's: it stands around \input of the file.
+// WriteLaTeX writes the table as a tabular of the package booktabs, numbers aligned right. Caption and label belong to the document
+// that inputs the file.
 func (t *Table) WriteLaTeX(w io.Writer) error {
 	if err := t.given(); err != nil {
 		return err
@@ -31,7 +31,7 @@ func (t *Table) WriteLaTeX(w io.Writer) error {
 			if i > 0 {
 				b.WriteString(" & ")
 			}
-			if strings.HasPrefix(cell, "[") && i == 0 { // which would be an argument of the line break before
+			if strings.HasPrefix(cell, "[") && i == 0 { // it would be an argument of the line break before
 				b.WriteString("{}")
 			}
 			b.WriteString(latexSpecial.Replace(cell))

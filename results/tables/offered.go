@@ -6,14 +6,15 @@ import (
 	"strings"
 )
 
-// The most columns that a message lists: all, where there are no more, else those alike.
+// The largest number of columns that a message lists: all columns, if there are no more; else
+// similar ones.
 const (
 	mostListed = 40
 	mostAlike  = 12
 )
 
-// offered lists for a message the columns that somebody may mean who asks for one that is not there: all of a
-// few, else the keys and the columns that share a word with the name, and how to see them all.
+// offered lists columns for a message on an unknown name: all if they are few, else the keys and the columns
+// that share a word with the name, and how to see all.
 func (t *Table) offered(name string) []string {
 	if len(t.Columns) <= mostListed {
 		return []string{"columns: " + strings.Join(t.Columns, ", ")}

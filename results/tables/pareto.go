@@ -17,7 +17,7 @@ type Goal struct {
 	index    int    // of the column
 }
 
-// String writes the goal as ParseGoals reads it.
+// String returns the goal as ParseGoals reads it.
 func (g Goal) String() string {
 	if g.Maximize {
 		return "max " + g.Column
@@ -25,15 +25,14 @@ func (g Goal) String() string {
 	return "min " + g.Column
 }
 
-// The number of goals that a front may have. Of four and more nearly every point is on it.
+// The number of goals of a front. With four or more, nearly every point is on it.
 const (
 	minGoals = 2
 	maxGoals = 3
 )
 
-// ParseGoals reads two or three goals, "max COLUMN" or "min COLUMN", joined by
-// commas; columns are named as Column takes them. Flag says who asks, for the
-// *input.Error.
+// ParseGoals reads two or three goals, "max COLUMN" or "min COLUMN", joined by commas; columns are
+// named as Column takes them. Errors are of type *input.Error and name flag.
 func (t *Table) ParseGoals(flag, text string) ([]Goal, error) {
 	parts := strings.Split(text, ",")
 	if strings.TrimSpace(text) == "" || len(parts) < minGoals || len(parts) > maxGoals {
@@ -71,13 +70,12 @@ func (t *Table) parseGoal(flag, text string) (Goal, error) {
 // dominate each other. Values holds the goals of one point after the other, all
 // of them finite and to be minimised; goals is their number, 1 to 3.
 //
-// It takes O(n log n): in the order of the first goal, then the second, then
-// the third, what dominates a point comes before it, and a prefix-minimum tree
-// over the ranks of the second goal (P. M. Fenwick, "A New Data Structure for
-// Cumulative Frequency Tables", 1994, with the minimum for the sum) tells the
-// best third goal of those before it that are no worse in the second. (H. T.
-// Kung, F. Luccio and F. P. Preparata, "On Finding the Maxima of a Set of
-// Vectors", J. ACM 22, 1975, give the bound.)
+// It takes O(n log n): in the order of the first goal, then the second, then the third, a point
+// comes after all that dominate it. A prefix-minimum tree over the ranks of the second goal (P. M.
+// Fenwick, "A New Data Structure for Cumulative Frequency Tables", 1994, with minima in place of
+// sums) finds the best third goal among earlier points that are no worse in the second. (H. T.
+// Kung, F. Luccio and F. P. Preparata, "On Finding the Maxima of a Set of Vectors", J. ACM 22,
+// 1975, give the bound.)
 func NonDominated(values []float64, goals int) []bool {
 	n := len(values) / goals
 	points := make([]valuePoint, n)
@@ -93,7 +91,7 @@ func NonDominated(values []float64, goals int) []bool {
 	}
 	slices.Sort(second)
 	second = slices.Compact(second)
-	best := make([]float64, len(second)+1) // [r]: the least third goal of the ranks that node r covers
+	best := make([]float64, len(second)+1) // [r]: smallest third goal of the ranks that node r covers
 	for i := range best {
 		best[i] = math.Inf(1)
 	}
@@ -121,7 +119,7 @@ type valuePoint struct {
 	at int
 }
 
-// Cost returns a value of the goal as something to be minimised.
+// Cost returns a value of the goal as a cost to be minimised.
 func (g Goal) Cost(v float64) float64 {
 	if g.Maximize {
 		return -v

@@ -12,33 +12,33 @@ import (
 	"github.com/l3sim/l3sim/input/list"
 )
 
-// ParquetFile is the name of the typed table in a Folder, which is read before ResultsFile.
+// ParquetFile is the name of the typed table in a Folder; readers prefer it to ResultsFile.
 const ParquetFile = "results.parquet"
 
-// ParquetSchema names the form of ParquetFile in its metadata. It changes when a column
-// changes its meaning or type. A new column does not change it.
+// ParquetSchema names the version of ParquetFile in its metadata. It changes when a column changes
+// its meaning or type, not when a column is added.
 const ParquetSchema = "l3sim/results/2"
 
-// The keys of a Parquet file's metadata that say where its rows come from. There
-// is no date, machine or path among them: the same points give the same bytes.
+// The keys of a Parquet file's metadata that give the origin of its rows. They hold no date,
+// machine or path: the same points give the same bytes.
 const (
 	MetaSchema  = "l3sim.schema"      // ParquetSchema
 	MetaVersion = "l3sim.version"     // of the code that simulated
-	MetaPlan    = "l3sim.plan_sha256" // of all that decides the rows; shards name their plan by it too
+	MetaPlan    = "l3sim.plan_sha256" // hash of all that determines the rows; shards name their plan by it, too
 )
 
-// kindsOfParquet are the kinds of columns by the names of Parquet's types.
+// kindsOfParquet are the kinds of columns by Parquet's types.
 var kindsOfParquet = map[string]Kind{"STRING": Text, "INT(64,true)": Integer, "INT(64,false)": Unsigned, "DOUBLE": Real, "BOOLEAN": Truth}
 
-// stored are the Go types that columns are stored as: BYTE_ARRAY with logical type STRING, INT64 (signed or unsigned),
-// DOUBLE, BOOLEAN.
+// stored are the Go types in which columns are stored: BYTE_ARRAY with logical type STRING, INT64 (signed or
+// unsigned), DOUBLE, BOOLEAN.
 var stored = map[Kind]reflect.Type{
 	Text: reflect.TypeFor[string](), Integer: reflect.TypeFor[int64](), Unsigned: reflect.TypeFor[uint64](),
 	Real: reflect.TypeFor[float64](), Truth: reflect.TypeFor[bool](),
 }
 
-// parquetSchema returns the table's columns in Parquet's terms. All are optional: a
-// failed point has no metrics.
+// parquetSchema returns the table's columns as a Parquet schema. All are optional: a failed point
+// has no metrics.
 func (t *Table) parquetSchema(kinds []Kind) *parquet.Schema {
 	fields := make([]reflect.StructField, len(kinds))
 	for i, name := range t.Columns {
@@ -51,8 +51,8 @@ func (t *Table) parquetSchema(kinds []Kind) *parquet.Schema {
 	return parquet.NewSchema("results", parquet.SchemaOf(reflect.Zero(reflect.StructOf(fields)).Interface()))
 }
 
-// parquetValue returns a cell in Parquet's terms: null where it is empty, or is not of the column's kind, as the
-// key of a combination that is not valid may not be.
+// parquetValue returns a cell as a Parquet value: null if it is empty or not of the column's kind, as a key of
+// an invalid combination may be.
 func parquetValue(kind Kind, cell Value) parquet.Value {
 	number, isNumber := cell.Float()
 	switch x := cell.v.(type) {
@@ -80,7 +80,7 @@ func parquetValue(kind Kind, cell Value) parquet.Value {
 	return parquet.NullValue()
 }
 
-const parquetBatch = 256 // the number of rows that are converted at a time
+const parquetBatch = 256 // rows converted at a time
 
 // WriteParquet writes the table as Parquet, with metadata under the keys of provenance. The same table and provenance give the
 // same bytes. Pages are compressed with Snappy, which every reader has.
@@ -120,7 +120,7 @@ func (t *Table) WriteParquet(w io.Writer, provenance map[string]string) error {
 
 // readParquet reads what WriteParquet wrote.
 func (t *Table) readParquet(f *os.File) (err error) {
-	defer func() { // the library checks little of what a file says of itself
+	defer func() { // the library checks little of a file's own statements
 		if fault := recover(); fault != nil {
 			err = &input.Error{File: t.Name, Err: fmt.Errorf("not Parquet: %v", fault)}
 		}

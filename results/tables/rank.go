@@ -32,9 +32,9 @@ func ReadDraws(dir string) (*Table, error) {
 const sureShare = 0.9
 
 // Rank compares the points of a table of draws by a column, each pair that agrees in other columns: the model and the
-// trace, and those of groups. Draws of one number are compared with one another; equal values are half a win for each.
-// The first of a pair is the one that wins more draws, and pairs are in the order of the draws that points win in their
-// group. A pair without a draw in which both are done is left out. Flag and groupFlag say who names the columns.
+// trace, and those of groups. Draws of the same number are compared; equal values are half a win for each. The first of
+// a pair wins more draws, and pairs are in the order of their points' wins in the group. A pair without a draw in which
+// both are done is left out. Errors name flag and groupFlag.
 func (t *Table) Rank(flag, column, groupFlag string, groups ...string) (*Table, error) {
 	value, err := t.Column(flag, column)
 	if err != nil {
@@ -83,7 +83,7 @@ func (t *Table) Rank(flag, column, groupFlag string, groups ...string) (*Table, 
 	return out, nil
 }
 
-// duel is two points and the draws that the first of them wins.
+// duel is two points and the number of draws that the first wins.
 type duel struct {
 	point, over Value
 	draws       int
@@ -92,7 +92,7 @@ type duel struct {
 
 func (d *duel) share() float64 { return d.wins / float64(d.draws) }
 
-// contender is a point with its values by number of the draw.
+// contender is a point with its values by draw.
 type contender struct {
 	name   Value
 	values map[Value]float64

@@ -63,7 +63,7 @@ func (t *Table) readCSV(r io.Reader) error {
 	}
 }
 
-// checked reads a table, and refuses one that has no columns, two of one name, or those of another version.
+// checked reads a table, and refuses one without columns, with two of one name, or of another version.
 func checked(t *Table, read func(*Table) error) (*Table, error) {
 	if err := read(t); err != nil {
 		return nil, err
@@ -89,10 +89,10 @@ func checked(t *Table, read func(*Table) error) (*Table, error) {
 
 const runAgain = ", which another version of l3sim wrote, and " + ParquetSchema + " is read; run its command again"
 
-// maxTable bounds the memory of a table in bytes; the results of the largest sweep, 100,000 points, take about half of it.
+// maxTable bounds the memory of a table in bytes; the largest sweep, of 100,000 points, takes about half of it.
 const maxTable = 1 << 28
 
-// memory returns what a table takes without its texts, in bytes: the headers of slices and values.
+// memory returns the bytes of a table without its texts: the headers of slices and values.
 func memory(rows, columns int) int { return rows * (48 + 16*columns) }
 
 func (t *Table) tooLarge(line int) error {

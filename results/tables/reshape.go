@@ -9,10 +9,10 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// Means returns a table with one row for each point of a sweep, in the order of their first
-// rows: cells of the first seed, and means over the seeds of the columns that are results. seeds
-// are the rows of each point; failed is the number of points that are left out, as a seed
-// of theirs failed. A table that no sweep wrote is an *input.Error.
+// Means returns a table with one row for each point of a sweep, in the order of their first rows:
+// means over the seeds for results, and cells of the first seed otherwise. seeds are the rows of
+// each point; failed is the number of points left out because a seed failed. A table that no sweep
+// wrote returns an *input.Error.
 func (t *Table) Means() (means *Table, seeds [][]int, failed int, err error) {
 	s, err := newSide(t)
 	if err != nil {
@@ -50,8 +50,8 @@ func (t *Table) numbers(rows []int, column int) (values []float64) {
 }
 
 // Wide returns the table with a column for each value in column x, in their order. Its cells are those of
-// column y. The columns left of both tell rows apart; all others are left out. A cell without a row is
-// empty; if several rows have the same cell, the last counts. Without such columns it is empty.
+// column y. The columns left of both identify rows; all others are left out. A cell without a row is
+// empty; of several rows with the same cell, the last counts. If x or y is no column, the table is empty.
 func (t *Table) Wide(x, y int) *Table {
 	t = cmp.Or(t, &Table{})
 	left := min(x, y)
@@ -75,11 +75,11 @@ func (t *Table) Wide(x, y int) *Table {
 	return out
 }
 
-// Best returns the table without the points that another one beats: of points that are alike
-// in all keys but some, the one that is best in a column, by its mean over the seeds. The text is
-// "max COLUMN over KEY" or "min COLUMN over KEY", with several keys joined by commas. Of equal
-// points the first stays. Points without a number in the column are left out. The text "" leaves the table as it
-// is. Flag says who asks, for the *input.Error of any other text.
+// Best returns the table without the points that another one beats: of points that agree in all keys but some,
+// the best in a column, by its mean over the seeds, stays. The text is "max COLUMN over KEY" or "min COLUMN over
+// KEY", with several keys joined by commas. Of equal points the first stays. Points without a number in the
+// column are left out. The text "" leaves the table as it is. Any other text returns an *input.Error that names
+// flag.
 func (t *Table) Best(flag, text string) (*Table, error) {
 	if err := t.given(); err != nil {
 		return nil, err
@@ -91,7 +91,7 @@ func (t *Table) Best(flag, text string) (*Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	var kept []int // keys that must be alike
+	var kept []int // keys that must agree
 	for i, is := range t.IsConfig() {
 		if is && t.Columns[i] != SeedColumn && !slices.Contains(over, i) {
 			kept = append(kept, i)
@@ -114,7 +114,7 @@ func (t *Table) Best(flag, text string) (*Table, error) {
 	return t.only(func(r int) bool { return stays[r] }), nil
 }
 
-// BestKeys returns the columns over which a text chooses, as it names them.
+// BestKeys returns the keys after "over" in a text for Best.
 func BestKeys(text string) []string {
 	_, keys, _ := strings.Cut(text, " over ")
 	return strings.FieldsFunc(keys, func(r rune) bool { return r == ',' || r == ' ' })

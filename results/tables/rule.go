@@ -9,12 +9,12 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// Rule is a limit on the change of a metric, such as "output_tokens_per_s<-2%":
-// it trips at each point whose change is beyond it.
+// Rule is a limit on the change of a metric, such as "output_tokens_per_s<-2%". It trips at each
+// point whose change exceeds it.
 type Rule struct {
 	Text     string
-	Limit         // of the change: a share of the old value, or absolute
-	Relative bool // it is a share
+	Limit         // of the change: relative to the old value, or absolute
+	Relative bool // the change is relative
 }
 
 // ParseRule reads a rule: METRIC, an operator, and a number, in percent of the
@@ -40,7 +40,7 @@ func ParseRule(flag, text string, metrics []string) (*Rule, error) {
 	return nil, NoMetric(flag, r.Column, metrics)
 }
 
-// NoMetric is the error for a metric that is not among those that two tables have.
+// NoMetric is the error for a metric that not both tables have.
 func NoMetric(flag, name string, metrics []string) error {
 	return &input.Error{Key: flag, Value: fmt.Sprintf("%q", name), Expected: "a metric that both tables have", Nearest: input.Alike(name, metrics), Details: []string{"metrics: " + strings.Join(metrics, ", ")}}
 }
@@ -48,8 +48,8 @@ func NoMetric(flag, name string, metrics []string) error {
 // Judges says that the rule can trip at a point: its metric has a value in both tables, or the point fails now.
 func (r *Rule) Judges(p *PointChange) bool { return p.Metrics[r.Column] != nil || p.Fate == FailsNow }
 
-// Trips says whether the rule trips at a point: its change is beyond the limit,
-// or it had results and fails now, so that the rule cannot be shown to hold.
+// Trips says whether the rule trips at a point: its change exceeds the limit, or the point had
+// results and fails now, so the rule cannot be verified.
 func (r *Rule) Trips(p *PointChange) bool {
 	change := p.Metrics[r.Column]
 	switch {
@@ -63,7 +63,7 @@ func (r *Rule) Trips(p *PointChange) bool {
 	return r.Holds(change.New - change.Old)
 }
 
-// Judge returns the error of rules that trip or cannot be judged.
+// Judge returns an error if rules trip or cannot be verified.
 func (c *Comparison) Judge(rules []*Rule, allowMissing bool) error {
 	tripped, unjudged := 0, ""
 	for _, r := range rules {

@@ -8,10 +8,10 @@ import (
 	"unicode/utf8"
 )
 
-const longestName = 32 // letters, for which figures and tables have room
+const longestName = 32 // letters, the space in figures and tables
 
-// ShortPoints returns a name for each point that fits into a figure: its own, without the parts "key=value" that all points
-// have or whose key is said elsewhere. Where that is too long, it is "#" and the point's number.
+// ShortPoints returns a short name for each point: its own, without the parts "key=value" that all points have or whose key
+// is among said. A name that is still too long becomes "#" and the point's number.
 func (t *Table) ShortPoints(said ...string) map[Value]Value {
 	t = cmp.Or(t, &Table{})
 	point := slices.Index(t.Columns, PointColumn)

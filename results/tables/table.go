@@ -11,9 +11,9 @@ import (
 	"github.com/l3sim/l3sim/results"
 )
 
-// The columns of a sweep's results that are neither keys nor metrics. In the
-// file's order: PointColumn, the configuration keys that vary, StatusColumn,
-// ErrorColumn, ConfigColumn, the metrics.
+// The columns of a sweep's results that are neither keys nor metrics. The order in a file is
+// PointColumn, the configuration keys that vary, StatusColumn, ErrorColumn, ConfigColumn, the
+// metrics.
 const (
 	PointColumn  = "point"         // name of the point; the repeats of one share it
 	SeedColumn   = "run.seed"      // the key that tells repeats apart
@@ -31,15 +31,15 @@ const (
 // ResultsFile is the name of the table in a Folder.
 const ResultsFile = "results.csv"
 
-// Table is a table of typed cells. Describe says what a column is.
+// Table is a table of typed cells. Describe describes its columns.
 type Table struct {
-	Name    string // the file it was read from, for errors
+	Name    string // the file that it was read from, for errors
 	Columns []string
 	Rows    [][]Value       // each as long as Columns
-	Kinds   map[string]Kind // of columns whose names do not say it, as keys; nil or without one: as Kind finds it
+	Kinds   map[string]Kind // of columns whose names do not determine it, such as keys; otherwise Kind finds it
 }
 
-// Kind returns what a column holds: as Kinds or its name says, else what all its cells are.
+// Kind returns the kind of a column: by Kinds, by its name, or by all its cells.
 func (t *Table) Kind(column int) Kind {
 	t = cmp.Or(t, &Table{})
 	if column < 0 || column >= len(t.Columns) {
@@ -76,7 +76,7 @@ func (t *Table) Kind(column int) Kind {
 	return cmp.Or(kind, Text)
 }
 
-// Add adds a row; Of says what its cells hold.
+// Add adds a row; Of converts its cells.
 func (t *Table) Add(cells ...any) { t.Rows = append(t.Rows, list.Map(cells, Of)) }
 
 // given returns the error for a table that is nil.
@@ -87,7 +87,7 @@ func (t *Table) given() error {
 	return nil
 }
 
-// Value returns a cell by its column's full name, an empty one where there is no such row or column.
+// Value returns a cell by its column's full name, empty if there is no such row or column.
 func (t *Table) Value(row int, column string) Value {
 	if t == nil || row < 0 || row >= len(t.Rows) {
 		return Value{}
@@ -98,7 +98,7 @@ func (t *Table) Value(row int, column string) Value {
 	return Value{}
 }
 
-// Float returns a cell by its column's full name as a number, false where it is none.
+// Float returns a cell by its column's full name as a number, false if it is none.
 func (t *Table) Float(row int, column string) (float64, bool) { return t.Value(row, column).Float() }
 
 // Varies says that a column has several values.
@@ -107,7 +107,7 @@ func (t *Table) Varies(column int) bool {
 	return slices.ContainsFunc(t.Rows, func(row []Value) bool { return row[column] != t.Rows[0][column] })
 }
 
-// with returns a table of other rows.
+// with returns a table with the same columns and other rows.
 func (t *Table) with(rows [][]Value) *Table {
 	return &Table{Name: t.Name, Columns: t.Columns, Rows: rows, Kinds: t.Kinds}
 }
@@ -123,9 +123,9 @@ func (t *Table) only(keep func(row int) bool) *Table {
 	return out
 }
 
-// Column returns the index of the column that name stands for: its full name, or what is left of a
-// full name without the section of its key and without its unit, where only one column fits
-// (ranksets for node.ranksets). Flag says who asks, for the error.
+// Column returns the index of the column that name stands for: its full name, or a full name
+// without the key's section or the unit, if it is unambiguous (ranksets for node.ranksets). Errors
+// name flag.
 func (t *Table) Column(flag, name string) (int, error) {
 	if err := t.given(); err != nil {
 		return 0, err
@@ -149,7 +149,7 @@ func (t *Table) Column(flag, name string) (int, error) {
 	return 0, bad
 }
 
-// nearest returns the column whose name, whole or short, is nearest.
+// nearest returns the column whose full or short name is nearest.
 func (t *Table) nearest(name string) string {
 	full := map[string]string{}
 	var names []string
@@ -164,7 +164,8 @@ func (t *Table) nearest(name string) string {
 	return full[input.Alike(name, names)]
 }
 
-// NameForms returns how people may write a column: in full, without the section of its key, and both without its unit.
+// NameForms returns the forms of a column's name that people may write: in full or without the key's section, and both
+// without the unit.
 func NameForms(column string) []string {
 	last := column[strings.LastIndexByte(column, '.')+1:]
 	full, _ := SplitUnit(column)
@@ -172,9 +173,8 @@ func NameForms(column string) []string {
 	return []string{column, last, full, short}
 }
 
-// IsConfig says for each column whether it describes the configuration rather
-// than a result: those that stand between PointColumn and StatusColumn. A table
-// without these columns has no key columns.
+// IsConfig says for each column whether it is a key of the configuration rather than a result:
+// those between PointColumn and StatusColumn. A table without these columns has no key columns.
 func (t *Table) IsConfig() []bool {
 	t = cmp.Or(t, &Table{})
 	is := make([]bool, len(t.Columns))
@@ -185,7 +185,7 @@ func (t *Table) IsConfig() []bool {
 	return is
 }
 
-// Number returns a cell as a number, false where it is not a number.
+// Number returns a cell as a number, false if it is none.
 func (t *Table) Number(row, column int) (float64, bool) {
 	t = cmp.Or(t, &Table{})
 	if row < 0 || row >= len(t.Rows) || column < 0 || column >= len(t.Rows[row]) {
@@ -204,8 +204,8 @@ func (t *Table) Select(columns []int) *Table {
 	return out
 }
 
-// Marked is Select for people: the first cell of a run that exceeds limits of real servers has signs, which legend explains; it is
-// "" where there is no such run.
+// Marked is Select for people: runs that exceed limits of real servers have signs in the first cell, which legend explains; it is
+// "" without such runs.
 func (t *Table) Marked(columns []int) (out *Table, legend string) {
 	t = cmp.Or(t, &Table{})
 	out = t.Select(columns)
@@ -218,7 +218,7 @@ func (t *Table) Marked(columns []int) (out *Table, legend string) {
 	return out, beyond.Legend()
 }
 
-// Limits returns the limits of real servers that the run of a row exceeds; none where the table lacks the columns.
+// Limits returns the limits of real servers that a row's run exceeds; none if the table lacks the columns.
 func (t *Table) Limits(row int) results.Limits {
 	peak, drawn := t.Value(row, "dimm_peak_w").Float()
 	limit, known := t.Value(row, "dimm_limit_w").Float()

@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// Value is one cell: nothing, a text, a whole number, a real, or a truth value. Values are keys of groups: equal numbers are
-// equal Values, whatever type or file they come from. The zero Value is an empty cell.
+// Value is one cell: nothing, a text, a whole number, a real number, or a truth value. Values can be keys of maps: equal
+// numbers are equal Values, from any type or file. The zero Value is an empty cell.
 type Value struct {
-	v any // nil, string, bool, int64; uint64 above its range; float64 that is neither
+	v any // nil, string, bool, int64; uint64 above its range; float64 for all other numbers
 }
 
-// Of returns what a cell holds of a Go value: a text, a number, a truth value, or nil for an empty cell. A number
-// that is not finite is no value.
+// Of returns the cell for a Go value: a text, a number, a truth value, or nil for an empty cell. A number that is
+// not finite gives an empty cell.
 func Of(x any) Value {
 	switch x := x.(type) {
 	case Value:
@@ -48,7 +48,7 @@ func Of(x any) Value {
 	return Of(fmt.Sprint(x))
 }
 
-// Round rounds a number to so many significant digits. Powers of ten up to 22 are exact, so that the quotient is the
+// Round rounds a number to a number of significant digits. Powers of ten up to 22 are exact, so the quotient is the
 // nearest number.
 func Round(v float64, digits int) float64 {
 	if v == 0 || !isFinite(v) {
@@ -65,10 +65,10 @@ func Round(v float64, digits int) float64 {
 	}
 }
 
-// Empty says that a cell holds nothing.
+// Empty says that a cell is empty.
 func (v Value) Empty() bool { return v.v == nil }
 
-// String returns a cell as CSV has it. A real is the shortest decimal number that reads back to it.
+// String returns a cell as in CSV. A real number is the shortest decimal that reads back to it.
 func (v Value) String() string {
 	switch x := v.v.(type) {
 	case nil:
@@ -84,7 +84,7 @@ func (v Value) String() string {
 	}
 }
 
-// Float returns a cell as a number, false where it is none.
+// Float returns a cell as a number, false if it is none.
 func (v Value) Float() (float64, bool) {
 	switch x := v.v.(type) {
 	case int64:
@@ -97,7 +97,7 @@ func (v Value) Float() (float64, bool) {
 	return 0, false
 }
 
-// MarshalJSON writes a cell as what it is: null, a text, a number or a truth value.
+// MarshalJSON writes a cell by its type: null, a text, a number or a truth value.
 func (v Value) MarshalJSON() ([]byte, error) {
 	if _, number := v.Float(); number {
 		return []byte(v.String()), nil
@@ -112,12 +112,13 @@ func (v *Value) UnmarshalJSON(text []byte) error {
 		return err
 	}
 	if *v = Of(x); len(text) > 0 && text[0] != '"' && x != nil {
-		*v = parse(string(text)) // float64 does not hold all whole numbers
+		*v = parse(string(text)) // float64 cannot hold all whole numbers
 	}
 	return nil
 }
 
-// parse reads a cell of a text file: the one place where a text becomes a number. Only decimal numbers are numbers.
+// parse reads a cell of a text file; it is the only place where a text becomes a number. Only decimal numbers are
+// numbers.
 func parse(text string) Value {
 	switch {
 	case text == "true" || text == "false":

@@ -12,10 +12,10 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// Where returns a table of the rows that fulfil all conditions: "column=value", as in
-// the file, or "column<=value" with <=, >=, < or > between numbers. A number may carry
-// a unit of the column's kind ("tbt_p99_ms<=2s"). A cell that is no number fulfils no
-// comparison. Without conditions it is the table itself.
+// Where returns a table of the rows that fulfil all conditions: "column=value", as in the file, or
+// "column<=value" with <=, >=, < or > between numbers. A number may have a unit ("tbt_p99_ms<=2s").
+// A cell that is no number fulfils no comparison. Without conditions Where returns the table
+// itself.
 func (t *Table) Where(flag string, conditions []string) (*Table, error) {
 	if err := t.given(); err != nil {
 		return nil, err
@@ -35,7 +35,7 @@ func (t *Table) Where(flag string, conditions []string) (*Table, error) {
 	return out, nil
 }
 
-// ordered is a condition that compares sizes.
+// ordered is a condition that compares numbers.
 var ordered = regexp.MustCompile(`^([^<>=]*)(<=|>=|<|>)(.*)$`)
 
 func (t *Table) condition(flag, text string) (func(row []Value) bool, error) {
@@ -83,8 +83,8 @@ type Limit struct {
 	index    int     // of the column
 }
 
-// parseLimit reads "COLUMN<=NUMBER" with <=, >=, < or >; the number may carry a unit of the
-// column's kind. Flag says who asks, for the *input.Error.
+// parseLimit reads "COLUMN<=NUMBER" with <=, >=, < or >; the number may have a unit. Errors are of
+// type *input.Error and name flag.
 func (t *Table) parseLimit(flag, text string) (Limit, error) {
 	m := ordered.FindStringSubmatch(text)
 	if m == nil {
@@ -107,7 +107,7 @@ func (t *Table) parseLimit(flag, text string) (Limit, error) {
 	return l, nil
 }
 
-// Holds says whether a value keeps within the limit.
+// Holds says whether a value is within the limit.
 func (l Limit) Holds(v float64) bool {
 	switch l.Operator {
 	case "<=":
@@ -120,7 +120,7 @@ func (l Limit) Holds(v float64) bool {
 	return v > l.Value
 }
 
-// numberIn reads a number in the unit of a column, or a quantity with a unit of that kind.
+// numberIn reads a number in the unit of a column, or with another unit of the same quantity.
 func numberIn(column, text string) (float64, bool) {
 	if v, ok := parse(text).Float(); ok {
 		return v, true
@@ -134,8 +134,8 @@ func numberIn(column, text string) (float64, bool) {
 	return schema.Number(v) / of.size, err == nil
 }
 
-// quantities are the units of columns whose numbers may carry another one of their kind, and the
-// size of each in the kind's base unit.
+// quantities are the units of columns for which numbers may have another unit of the same quantity,
+// and the size of each in the base unit.
 var quantities = map[string]struct {
 	kind reflect.Type
 	size float64

@@ -15,7 +15,7 @@ import (
 )
 
 // WriteCSV writes the table with its header. A text that a spreadsheet would take for a formula, or a reader for a number or a
-// truth value, gets an apostrophe in front, which readers take off again.
+// truth value, gets a leading apostrophe, which readers remove.
 func (t *Table) WriteCSV(w io.Writer) error {
 	if err := t.given(); err != nil {
 		return err
@@ -40,9 +40,8 @@ func (t *Table) WriteCSV(w io.Writer) error {
 	return c.Error()
 }
 
-// needsGuard says that a text, behind any apostrophes, begins as what spreadsheets compute (OWASP, "CSV Injection"), or, but for a
-// header, reads as something that is no text. A text that has apostrophes itself gets another, so that none of its own
-// are taken off.
+// needsGuard says that a text, after any apostrophes, begins like a formula (OWASP, "CSV Injection") or, except in a header, reads
+// as another type. A text with apostrophes of its own gets one more, so that readers remove none of its own.
 func needsGuard(text string, header bool) bool {
 	text = strings.TrimLeft(text, "'")
 	_, isText := parse(text).v.(string)
@@ -63,16 +62,17 @@ func unguarded(text string, header bool) (bare string, was bool) {
 	return text, false
 }
 
-// WriteText writes the table in aligned columns for people: reals with six digits, numbers to the right.
+// WriteText writes the table for people, in aligned columns: real numbers with six digits, numbers
+// aligned right.
 func (t *Table) WriteText(w io.Writer) error { return t.writeAligned(w, "", "  ", "") }
 
-// WriteMarkdown writes the table as GitHub's Markdown, with numbers as WriteText has them.
+// WriteMarkdown writes the table as GitHub's Markdown, with numbers as in WriteText.
 func (t *Table) WriteMarkdown(w io.Writer) error { return t.writeAligned(w, "| ", " | ", " |") }
 
-// longestAligned bounds the characters of a Markdown row whose cells are padded: an editor shows a longer one in several lines anyway.
+// longestAligned bounds the characters of a Markdown row with padded cells: editors wrap longer rows anyway.
 const longestAligned = 198
 
-// writeAligned writes rows between the given marks; a table with a left mark gets Markdown's rule under its header.
+// writeAligned writes rows between the given marks. With a left mark, Markdown's rule follows the header.
 func (t *Table) writeAligned(w io.Writer, left, between, right string) error {
 	if err := t.given(); err != nil {
 		return err
@@ -129,7 +129,7 @@ func (t *Table) writeAligned(w io.Writer, left, between, right string) error {
 	return err
 }
 
-// texts returns the header and the cells as people read them, and which columns hold numbers.
+// texts returns the header and the cells for people, and which columns are numeric.
 func (t *Table) texts() (cells [][]string, number []bool) {
 	cells, number = [][]string{slices.Clone(t.Columns)}, make([]bool, len(t.Columns))
 	for _, row := range t.Rows {
@@ -142,7 +142,7 @@ func (t *Table) texts() (cells [][]string, number []bool) {
 	return cells, number
 }
 
-// text returns a cell as people read it: reals with six digits.
+// text returns a cell for people: real numbers with six digits.
 func (v Value) text() string {
 	text := v.String()
 	if real, is := v.v.(float64); is && len(text) > len("12.34567") {
@@ -151,10 +151,10 @@ func (v Value) text() string {
 	return text
 }
 
-// numeric is a cell that stands to the right: nothing, a dash, or a number with what may stand behind it.
+// numeric is a cell that is aligned right: nothing, a dash, or a number with a possible suffix.
 var numeric = regexp.MustCompile(`^(-?|[-+]*(\d[\d,]*\.?|[\d,]*\.\d)\d*([eE][-+]?\d+)?%?( .*)?)$`)
 
-const tableSchema = "l3sim/table/1" // names the form of a table's JSON
+const tableSchema = "l3sim/table/1" // version of a table's JSON
 
 // WriteJSON writes the table as one JSON object: the names of the columns, and the rows as arrays.
 func (t *Table) WriteJSON(w io.Writer) error {

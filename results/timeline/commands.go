@@ -7,8 +7,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// Commands writes the commands of one DRAM channel as a process: tracks of command buses, data buses, refreshes of ranks,
-// and banks, as far as something is on them. A bank's slices are its open rows, with the reads and writes of each within it.
+// Commands writes the commands of one DRAM channel as a process. Its tracks are command buses, data buses, refreshes of
+// ranks, and banks, if they have events. A bank's slices are its open rows, with reads and writes nested in each.
 type Commands struct {
 	w       *Writer
 	process int
@@ -16,11 +16,11 @@ type Commands struct {
 	perData int // ranks that share a data bus
 	busy    *dram.Occupancy
 	named   map[int]bool // tracks, by thread
-	args    Args         // of the command at hand
-	end     int64        // of all that was written
+	args    Args         // of the present command
+	end     int64        // of all slices so far
 }
 
-// The first threads of the tracks of one kind, in the order in which they are shown.
+// The first threads of each kind of track, in the order of display.
 const (
 	dataBuses = 10
 	unitTrack = 50
@@ -37,7 +37,7 @@ func NewCommands(w *Writer, process int, name string, s *dram.Spec, ranks int) *
 	return c
 }
 
-// Command writes a command that issues at a step; also is what else its slices say, or nil.
+// Command writes a command that issues at a step; also is further arguments of its slices, or nil.
 func (c *Commands) Command(step int64, cmd dram.Command, a dram.Address, also Args) {
 	c.args = Args{"clock": float64(step) / float64(c.spec.BusSteps(1))}
 	for name, v := range map[string]int32{"rank": a.Rank, "bank group": a.BankGroup, "bank": a.Bank, "row": a.Row, "column": a.Column} {
@@ -51,10 +51,11 @@ func (c *Commands) Command(step int64, cmd dram.Command, a dram.Address, also Ar
 	c.busy.Command(step, cmd, a)
 }
 
-// Close ends the rows that are open at the end.
+// Close ends the rows that are still open.
 func (c *Commands) Close() { c.busy.Close(c.end) }
 
-// tell writes what a command keeps busy. A read or write is also shown within the open row of its bank.
+// tell writes the resources that a command keeps busy. It also writes a read or write within the open
+// row of its bank.
 func (c *Commands) tell(b dram.Busy) {
 	s, args := c.spec, c.args
 	bank := func(i int) (int, string) {
@@ -85,7 +86,7 @@ func (c *Commands) tell(b dram.Busy) {
 	c.slice(thread, track, &Slice{Name: name, Category: category, Args: args}, b.From, b.To)
 }
 
-// slice writes a slice of these steps, and names its track before the first.
+// slice writes a slice of these steps, and names its track before its first one.
 func (c *Commands) slice(thread int, track string, s *Slice, from, to int64) {
 	on := Track{c.process, thread}
 	if !c.named[thread] {

@@ -6,15 +6,15 @@ import (
 	"github.com/l3sim/l3sim/pim/machine"
 )
 
-// Rank writes the commands of a rank with processing units, and what its units do with them.
+// Rank writes the commands of a rank with processing units, and the work of its units.
 type Rank struct {
 	*Commands
 	softmax          int64 // clocks from a head's last score to its first weight
-	multiplierPasses int   // over what one read brings
-	scored           int64 // clock at which the latest score was there; 0 where its weights have been loaded
+	multiplierPasses int   // passes over the data of one read
+	scored           int64 // clock at which the latest score was ready; 0 once its weights are loaded
 }
 
-// NewRank begins the process of a rank whose heads have that shape.
+// NewRank begins the process of a rank for heads of one shape.
 func NewRank(w *Writer, s *pim.Spec, d *dram.Spec, shape pim.HeadShape) *Rank {
 	return &Rank{Commands: NewCommands(w, 0, "rank of "+d.Name, d, 1), softmax: int64(s.SoftmaxLatency), multiplierPasses: s.MultiplierPasses(d, shape)}
 }

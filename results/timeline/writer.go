@@ -11,7 +11,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// Writer writes a timeline event by event. It keeps the first error, which Close returns.
+// Writer writes a timeline event by event. It keeps the first error for Close.
 type Writer struct {
 	w         *bufio.Writer
 	separator string
@@ -20,20 +20,21 @@ type Writer struct {
 	err       error
 }
 
-// Track is a row of the page: a thread of a process. Rows of a process come in the order of their threads.
+// Track is a row of the page: a thread of a process. The rows of a process are in the order of their
+// threads.
 type Track struct{ Process, Thread int }
 
-// Args is what the page shows of an event that is selected.
+// Args is what the page shows of a selected event.
 type Args map[string]any
 
-// Slice is a span of time on a track. Slices of a track lie apart or within each other.
+// Slice is a time span on a track. Slices of a track are disjoint or nested.
 type Slice struct {
 	Name, Category string
 	Start, End     units.Duration
 	Args           Args
 }
 
-// Async is a span of something that has a track of its own within its process, such as a request.
+// Async is something with a track of its own within its process, such as a request.
 type Async struct {
 	Process      int
 	Category, ID string
@@ -68,7 +69,7 @@ func NewWriter(w io.Writer) *Writer {
 	return t
 }
 
-// Close ends the timeline and returns the first error of all that was written.
+// Close ends the timeline and returns the first error of all writes.
 func (t *Writer) Close() error {
 	fmt.Fprint(t.w, "\n]}\n")
 	return cmp.Or(t.err, t.w.Flush())
@@ -82,15 +83,15 @@ func (t *Writer) write(e *event) {
 	t.separator = ",\n"
 }
 
-// nanoseconds rounds t, picoseconds, to the nanoseconds that Perfetto keeps. Ends are rounded
-// as starts are, and never durations: Perfetto drops a slice that ends behind the one around it.
+// nanoseconds rounds t, in picoseconds, to the nanoseconds that Perfetto keeps. Starts and ends are
+// rounded, never durations: Perfetto drops a slice that ends after the one around it.
 func nanoseconds(t units.Duration) units.Duration { return t/1e3 + (t%1e3+500)/1e3 }
 
-// stretch has the timeline show each picosecond as a nanosecond. Perfetto keeps whole nanoseconds, in which many a DRAM clock
-// has no length: times of commands are exact this way.
+// stretch makes the timeline show each picosecond as a nanosecond. Perfetto keeps whole nanoseconds, shorter than which many
+// DRAM clocks are: times of commands are exact this way.
 func (t *Writer) stretch() { t.scaled = true }
 
-// time returns the nanoseconds that a time is written as.
+// time returns the nanoseconds with which a time is written.
 func (t *Writer) time(at units.Duration) units.Duration {
 	if t.scaled {
 		return at
@@ -128,27 +129,27 @@ func (t *Writer) Counters(process int, name string, at units.Duration, values Ar
 	t.write(&event{Name: name, Phase: "C", Start: microseconds(t.time(at)), Process: process, Args: values})
 }
 
-// Begin begins a span of a. Spans of one Async nest, and come in the order of their times.
+// Begin begins a span of a. Spans of one Async nest, and must come in order of time.
 func (t *Writer) Begin(a *Async, name string, at units.Duration, args Args) {
 	t.async(a, "b", name, at, args)
 }
 
-// End ends the span of a that began last.
+// End ends the latest open span of a.
 func (t *Writer) End(a *Async, name string, at units.Duration) { t.async(a, "e", name, at, nil) }
 
 func (t *Writer) async(a *Async, phase, name string, at units.Duration, args Args) {
 	t.write(&event{Name: name, Category: a.Category, Phase: phase, Local: &localID{a.ID}, Start: microseconds(t.time(at)), Process: a.Process, Args: args})
 }
 
-// Place is a slice that has been written, which an arrow leads to or from. Of slices within each other it is the
-// outermost that begins at Start.
+// Place is a slice that has been written, as the end of an arrow. Of nested slices it is the outermost that
+// begins at Start.
 type Place struct {
 	On         Track
 	Start, End units.Duration
 }
 
 // Arrows draws arrows from each place to the next, in the order of their starts. Perfetto binds an arrow to the slice
-// that is open at its time, so that a slice that rounds to nothing has none.
+// that is open at its time, so a slice that rounds to zero length has none.
 func (t *Writer) Arrows(name string, chain []Place) {
 	chain = slices.DeleteFunc(slices.Clone(chain), func(p Place) bool { return t.time(p.Start) == t.time(p.End) })
 	if len(chain) < 2 {

@@ -1,7 +1,7 @@
-// Package forest is random-forest regression: the mean of regression trees. Each tree
-// is grown on a bootstrap sample of the data. All features compete for every split: with
-// two features, a forest that chooses one at random wastes half of its splits
-// (lab/docs/model-node.md has the errors).
+// Package forest implements random-forest regression: the mean of regression trees. Each tree is
+// grown on a bootstrap sample of the data. All features compete for every split: with two features,
+// a forest that chooses one at random wastes half of its splits (lab/docs/model-node.md has the
+// errors).
 //
 //	L. Breiman, "Random Forests", Machine Learning 45(1), 2001, 5–32,
 //	https://doi.org/10.1023/A:1010933404324

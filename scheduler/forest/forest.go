@@ -22,17 +22,16 @@ type Forest struct {
 	spec    Spec
 	seed    uint64
 	workers int
-	grown   uint64 // number of trees grown so far, and the next tree's number
+	grown   uint64 // number of trees grown so far; also the number of the next tree
 	trees   []tree // oldest first
 
 	low, high []float64 // [feature]: the range in which all trees have data
 }
 
-// Fit grows a forest on len(y) rows of len(x)/len(y) features, row-major in x.
-// Tree number i of a forest has its own generator, seeded with (seed, i): neither
-// the number of workers (0: one per processor) nor the order of the rows changes
-// the result. It returns an error where the specification or the shape of the
-// data is impossible, or a value is not finite.
+// Fit grows a forest on len(y) rows of len(x)/len(y) features, row-major in x. Tree number i of a
+// forest has its own generator, seeded with (seed, i): neither the number of workers (0: one per
+// processor) nor the order of the rows changes the result. It returns an error if the specification
+// or the shape of the data is invalid, or a value is not finite.
 func Fit(spec Spec, x, y []float64, seed uint64, workers int) (*Forest, error) {
 	data, err := newMatrix(x, y)
 	if err != nil {
@@ -49,9 +48,9 @@ func Fit(spec Spec, x, y []float64, seed uint64, workers int) (*Forest, error) {
 	return f, nil
 }
 
-// Refit replaces the oldest trees, trees of them (at most all), by trees grown on the
-// rows of x and y. x and y have the shape that Fit takes, and the forest's number of
-// features. On an error the forest stays as it was.
+// Refit replaces the oldest trees by trees new ones (at most all), grown on the rows of x and y. x
+// and y have the shape that Fit takes, and the forest's number of features. On an error the forest
+// stays as it was.
 func (f *Forest) Refit(x, y []float64, trees int) error {
 	data, err := newMatrix(x, y)
 	if err != nil {
@@ -102,8 +101,8 @@ func (f *Forest) intersect() {
 	}
 }
 
-// Predict returns the mean of the trees' values at x, which must have at least
-// the features that the forest was fitted with. A NaN goes to the left.
+// Predict returns the mean of the trees' values at x, which must have at least the features that
+// the forest was fitted with. A NaN goes to the left child.
 func (f *Forest) Predict(x []float64) float64 {
 	sum := 0.0
 	for i := range f.trees {
@@ -112,7 +111,7 @@ func (f *Forest) Predict(x []float64) float64 {
 	return sum / float64(len(f.trees))
 }
 
-// Range returns the range of a feature, bounds included, in which every tree had data.
-// Beyond it, the forest is constant in that feature. Where the data of old and new trees
-// do not overlap, low is above high.
+// Range returns the range of a feature, bounds included, that the data of every tree covered.
+// Beyond it, the forest is constant in that feature. Where the data of old and new trees do not
+// overlap, low is above high.
 func (f *Forest) Range(feature int) (low, high float64) { return f.low[feature], f.high[feature] }

@@ -7,9 +7,9 @@ import (
 	"slices"
 )
 
-// matrix is the data of one fit, with rows in canonical order: by features, then by
-// target. Bootstrap samples are drawn from canonical row numbers. So the order in which
-// rows arrive has no effect.
+// matrix is the data of one fit, with rows in canonical order: by features, then by target.
+// Bootstrap samples are drawn from canonical row numbers. The order in which rows arrive therefore
+// has no effect.
 type matrix struct {
 	columns [][]float64 // [feature][row]
 	y       []float64   // [row]

@@ -35,9 +35,9 @@ func (t *tree) predict(x []float64) float64 {
 type grower struct {
 	spec *Spec
 	data *matrix
-	// sorted[f] holds the distinct rows of the bootstrap sample by ascending
-	// feature f. A node owns the same range of every sorted[f]. A split partitions the
-	// range and keeps its order, so that the data is sorted once for all trees.
+	// sorted[f] holds the distinct rows of the bootstrap sample by ascending feature f. A node owns
+	// the same range of every sorted[f]. A split partitions the range and keeps its order, so the data
+	// is sorted once for all trees.
 	sorted [][]int32
 	left   []bool // [row]: goes left at the split under way
 	spare  []int32
@@ -45,7 +45,8 @@ type grower struct {
 	counts []int32 // [row]: how often the tree's bootstrap sample holds it
 }
 
-// newGrower reserves all that growing a tree needs, so that refitting allocates little.
+// newGrower allocates all scratch memory that growing a tree needs, so that refitting allocates
+// little.
 func newGrower(spec *Spec, data *matrix) *grower {
 	g := &grower{
 		spec: spec, data: data, sorted: make([][]int32, len(data.columns)), left: make([]bool, len(data.y)),

@@ -9,20 +9,21 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// DealEvery is the number of steps after which a choice is made anew although no request has come or gone: decoding requests
-// are dealt to the sub-batches, and a request that was refused for expected growth asks again. All contexts grow alike: the
-// token sums of two sub-batches drift apart by at most the difference in requests a step.
+// DealEvery is the number of steps after which a choice is made again although no request has come or gone: decoding
+// requests are dealt to the sub-batches anew, and a request refused for expected growth asks again. All contexts grow alike,
+// so the token sums of two sub-batches drift apart by at most the difference in requests a step.
 const DealEvery = 64
 
-// askEvery is how often a request asks again that was refused for growth, while others emit an output: by then the forecast has
-// changed. Requests that begin together need most memory together, so that another one fits only once they have emitted some.
+// askEvery: a request refused for growth asks again askEvery times while an average output is emitted, since the forecast
+// changes. Requests that start together need most memory together, so another one fits only once they have emitted some tokens.
 const askEvery = 8
 
-// AskAfter returns after how many steps a request may ask again that was refused for growth or for lack of gain, as forecasts and the
-// times of steps change while requests grow: DealEvery, or an eighth of the mean output where that is less.
+// AskAfter returns the number of steps after which a request refused for growth or lack of gain may ask again: DealEvery, or an
+// eighth of the mean output where that is less.
 func (s *State) AskAfter() int64 { return min(DealEvery, max(1, int64(s.outputs.Mean(0)/askEvery))) }
 
-// IsOld says whether a request that was so refused may ask again, AskAfter steps later.
+// IsOld says whether a request refused for growth or lack of gain may ask again, because AskAfter
+// steps have passed.
 func (s *State) IsOld(r Refusal) bool {
 	return (r.Cause == NoGrowth || r.Cause == NoGain) && s.Batch.Step-r.step >= s.AskAfter()
 }
@@ -80,8 +81,8 @@ func (s *State) Reserved(w *Waiting) memory.Length {
 	return memory.Length{Prompt: w.Prompt, Tokens: s.FinalTokens(&s.Requests[w.Request])}
 }
 
-// history returns what is known of a prompt's tokens, without the last one, which must be computed. It is empty where the GPUs
-// need the cached prefix in their memory and it might not fit.
+// history returns what is known of a prompt's tokens, without the last one, which must be computed. It is empty if the cached
+// prefix must come to the GPUs' memory and might not fit there.
 func (s *State) history(w *Waiting) memory.History {
 	if s.GPU.Fetches() {
 		step := w.Prompt
@@ -95,22 +96,23 @@ func (s *State) history(w *Waiting) memory.History {
 	return memory.HistoryOf(&s.Requests[w.Request], w.Request, w.Prompt-1)
 }
 
-// window returns the tokens of a request that stay on the GPUs at most.
+// window returns the largest number of a request's tokens that stay on the GPUs.
 func (s *State) window(r *traces.Request) int {
 	more, final := int(math.Ceil(float64(s.GPU.PromptShare*float64(r.Input)))), s.FinalTokens(r)
 	return min(s.GPU.Window+more, final) + int(math.Ceil(float64(s.GPU.Share*float64(final))))
 }
 
-// hasWindow says whether the GPUs have room for the window of w, beside those of others, cut
-// prompts, and the activations of a step of w's prompt and of batched other tokens.
+// hasWindow says whether the GPUs have room for the window of w beside other windows, cut prompts,
+// and the activations of a step of w's prompt and batched other tokens.
 func (s *State) hasWindow(w *Waiting, window, batched int) bool {
 	return window == 0 || s.GPU.Fits(batched+min(w.Prompt, s.Scheduler.ChunkMultiple), s.Usage.kv()+window)
 }
 
-// Seated says whether all seats are taken: MaxNumSeqs requests run, or are not known to have ended.
+// Seated says whether all seats are taken: MaxNumSeqs requests run. One that ended during the
+// present iteration still counts.
 func (s *State) Seated() bool { return s.Batching.MaxNumSeqs > 0 && s.Seats() <= 0 }
 
-// Seats returns how many more requests may run than do, where MaxNumSeqs bounds them.
+// Seats returns how many more requests MaxNumSeqs lets run.
 func (s *State) Seats() int { return s.Batching.MaxNumSeqs - s.running() - len(s.during.ended) }
 
 // running returns the number of requests that decode, swap in or prefill.
@@ -118,8 +120,8 @@ func (s *State) running() int {
 	return len(s.Decoding) + len(s.Host.SwapIns) + len(s.Host.Decoding) + s.prefilling(false) + s.prefilling(true)
 }
 
-// prefilling returns the number of requests with a prompt to prefill that have memory, of
-// the host or else of the GPUs.
+// prefilling returns the number of requests in one of the two memories that still have prompt
+// tokens to prefill.
 func (s *State) prefilling(onHost bool) int {
 	n := 0
 	s.EachPrefilling(onHost, func(*Waiting) { n++ })
@@ -137,9 +139,9 @@ func (s *State) EachPrefilling(onHost bool, do func(*Waiting)) {
 	}
 }
 
-// KeepFree returns the units of every rank of a memory that the admission of a request leaves free, so that the
-// requests there can grow. A request in an empty memory may take all of it. On the host, a request that could
-// wait for the GPUs instead leaves enough for all requests on the GPUs to swap out.
+// KeepFree returns the units of every rank that admission of a request must leave free, so that running
+// requests can grow. A request in an empty memory may take all of it. On the host, a request that could wait
+// for the GPUs instead leaves enough for all requests on the GPUs to swap out.
 func (s *State) KeepFree(w *Waiting, onHost bool) (keep int64) {
 	if !s.Grows() {
 		return 0
@@ -153,8 +155,8 @@ func (s *State) KeepFree(w *Waiting, onHost bool) (keep int64) {
 	return keep
 }
 
-// Foresee forecasts the memory that w and the requests in one of the memories will need. It is nil where only present
-// lengths count.
+// Foresee forecasts the memory that w and the requests in one of the memories will need. It is nil if admission looks
+// at present lengths only.
 func (s *State) Foresee(w *Waiting, onHost bool) *memory.Forecast {
 	if s.forecast == nil {
 		return nil
@@ -196,17 +198,17 @@ func (s *State) foreseeDecoding(d *scheduler.Decoding, context int) {
 	s.forecast.AddHolder(&s.Holds[d.Request], input, context-input)
 }
 
-// KVTokens returns the number of tokens of a request with keys and values at its end.
-// It excludes the last output token, whose key and value are never read.
+// KVTokens returns the number of tokens of a request whose keys and values are stored at its end:
+// all but the last output token, whose key and value are never read.
 func KVTokens(r *traces.Request) int { return r.Input + r.Output - 1 }
 
-// final returns the length for which a request has memory at its end, with the longest prompt
+// final returns the length for which a request holds memory at its end, with the longest prompt
 // that it may have.
 func (s *State) final(r *traces.Request) memory.Length {
 	return memory.Length{Prompt: s.longestPrompt(r), Tokens: s.FinalTokens(r)}
 }
 
-// FinalTokens returns the KV tokens for which a request has memory at its end, those of the drafts of its last step among them.
+// FinalTokens returns the KV tokens for which a request holds memory at its end, the drafts of its last step included.
 func (s *State) FinalTokens(r *traces.Request) int {
 	final := KVTokens(r) + s.lookAhead()
 	if s.Memory.Admission == scheduler.AdmitMax {
@@ -224,15 +226,14 @@ func (s *State) longestPrompt(r *traces.Request) int {
 	return r.Input
 }
 
-// canRunOnGPUs says whether r fits the empty ledger and the GPUs. Its prompt must fit
-// the GPUs in the smallest steps that the scheduler takes; the last chunk needs
-// the KV of all earlier chunks on the GPU. The prompt of a preempted request can grow to
-// its final length.
+// canRunOnGPUs says whether r fits the empty ledger and the GPUs. Its prompt must fit the GPUs in
+// the smallest steps that the scheduler takes; the last chunk needs the KV of all earlier chunks
+// there. The prompt of a preempted request can grow to its final length.
 func (s *State) canRunOnGPUs(r *traces.Request) bool {
 	return s.Ledger.FitsEmpty(s.final(r)) && s.leastOnGPU(r) <= s.GPU.Free
 }
 
-// leastOnGPU returns the memory of the GPUs that a request takes at least: its window and the smallest steps of its prompt.
+// leastOnGPU returns the least GPU memory that a request takes: its window and the smallest steps of its prompt.
 func (s *State) leastOnGPU(r *traces.Request) units.Bytes {
 	return s.GPU.Least(s.longestPrompt(r), s.Scheduler) + s.GPU.KVBytes(s.window(r))
 }

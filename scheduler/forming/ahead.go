@@ -1,10 +1,11 @@
 package forming
 
 // An asynchronous scheduler forms an iteration while the one before it runs, so that the GPUs never wait for it (vLLM's
-// async_scheduling, a queue of two batches). It knows what that iteration will have computed, but not what happens during it: a
-// request that comes then is seen by the next but one, and the seat and the memory of one that ends then are free for that.
+// async_scheduling, a queue of two batches). It knows what that iteration will compute, but not what happens during it. The
+// next iteration but one is the first to see a request that arrives meanwhile, and the seat and memory of one that ends
+// meanwhile.
 
-// ahead is what happened since the iteration in progress was formed. It stays empty where Config.Ahead is not set.
+// ahead is what has happened since the iteration in progress was formed. It stays empty without Config.Ahead.
 type ahead struct {
 	came  []Waiting // requests that came
 	ended []int32   // requests that ended; Holds has their memory
@@ -28,7 +29,8 @@ func (s *State) free(request int32) {
 	s.Release(s.Holds[request])
 }
 
-// settle shows the scheduler what happened during an iteration, and says whether anything did.
+// settle applies to the scheduler's state what happened during an iteration, and says whether
+// anything did.
 func (s *State) settle() bool {
 	d := &s.during
 	if len(d.came)+len(d.ended) == 0 {

@@ -6,8 +6,8 @@ import (
 	"github.com/l3sim/l3sim/scheduler/memory"
 )
 
-// UsedUnits returns the allocation units in use on one channel, in both memories where there are two. What is in the GPUs'
-// spare memory counts in units of the Ledger.
+// UsedUnits returns the allocation units in use on one channel, in both memories if there are two. The GPUs' spare memory
+// counts in units of the Ledger.
 func (s *State) UsedUnits() int64 {
 	if s.HostLedger == nil {
 		return s.Ledger.Used() + s.GPU.SpareUsed()
@@ -15,9 +15,8 @@ func (s *State) UsedUnits() int64 {
 	return s.Ledger.Used() + s.HostLedger.Used()
 }
 
-// Fragmentation returns the unfilled share of the rows in use, 0 to 1. AdmitCurrent
-// reserves whole rows: a row is filled by tokens that exist. For the other policies a
-// row is filled by the tokens that were reserved.
+// Fragmentation returns the unfilled share of the rows in use, 0 to 1. AdmitCurrent reserves whole
+// rows: a row is filled by tokens that exist, with the other policies by tokens that were reserved.
 func (s *State) Fragmentation() float64 {
 	var unused int64
 	if s.Grows() {
@@ -43,9 +42,9 @@ func (s *State) Fragmentation() float64 {
 	return (float64(share*float64(used)) + float64(s.HostLedger.Fragmentation(unused)*float64(host))) / float64(used+host)
 }
 
-// CheckMemory returns an error where a rank has more units in use than its capacity,
-// where the activations and prompts' KV exceed what is free on the GPUs, where a request decodes with more tokens than it
-// holds memory for, or where a cache of prefixes or the host has other contents than those of its requests.
+// CheckMemory returns an error if a rank has more units in use than its capacity, if activations and prompts' KV exceed
+// the GPUs' free memory, if a request decodes with more tokens than it holds memory for, or if a prefix cache or the host
+// holds anything but what its requests account for.
 func (s *State) CheckMemory() error {
 	if err := s.Ledger.Check(); err != nil {
 		return err
@@ -98,7 +97,7 @@ func (s *State) checkHolders() error {
 	return err
 }
 
-// checkBothMemories returns an error where a memory has more units in use than its capacity, or
+// checkBothMemories returns an error if a memory has more units in use than its capacity, or
 // another number than its requests hold.
 func (s *State) checkBothMemories() error {
 	gpus, host := int64(0), int64(0)
@@ -133,8 +132,8 @@ func (s *State) checkBothMemories() error {
 	return nil
 }
 
-// checkCache returns an error where a block of a request in memory is gone or lies elsewhere, or blocks are counted as used
-// by other requests than those in memory, or a block is gone from before another.
+// checkCache returns an error if a block of a request in memory is gone or in the wrong place, if blocks count users other
+// than the requests in memory, or if a block remains whose predecessor is gone.
 func (s *State) checkCache() error {
 	if !s.Ledger.Caches() {
 		return nil
@@ -154,7 +153,7 @@ func (s *State) checkCache() error {
 	return errors.Join(err, c.CheckBlocks())
 }
 
-// countWindows returns the tokens whose keys and values stay on the GPUs, computed anew;
+// countWindows recomputes the number of tokens whose keys and values stay on the GPUs;
 // usage.windows keeps this sum up to date.
 func (s *State) countWindows() (tokens int) {
 	if !s.GPU.Windowed() {
@@ -167,8 +166,8 @@ func (s *State) countWindows() (tokens int) {
 	return tokens
 }
 
-// countCutPrompts returns the prompt tokens of the requests whose prompts are cut, computed anew. It
-// includes requests whose last chunk is in the latest batch. usage.cutPrompts keeps this sum up to date.
+// countCutPrompts recomputes the number of prompt tokens of requests with cut prompts, those whose last
+// chunk is in the latest batch included. usage.cutPrompts keeps this sum up to date.
 func (s *State) countCutPrompts() (tokens int) {
 	for _, list := range [...][]Waiting{s.chunked, s.Queue.Held()} {
 		for i := range list {
@@ -223,9 +222,9 @@ func (s *State) CheckAdmission() error {
 	return nil
 }
 
-// checkRefusal returns an error where the reason why the head of the queue was refused a
-// memory is not true. Refusals for growth are checked
-// only in the iteration that made them: requests grow on after it.
+// checkRefusal returns an error if the stated reason for refusing the head of the queue does not
+// hold. Refusals for growth are checked only in the iteration that made them: requests grow on
+// after it.
 func (s *State) checkRefusal(w *Waiting, onHost bool, why Refusal) error {
 	if why.Cause == NoSeat {
 		if !s.Seated() {

@@ -20,9 +20,9 @@ func (f *continuous) Form(s *State) {
 	}
 }
 
-// prefillFirst forms an iteration of only prompts where memory has room for the next
-// prompt, else one in which all requests decode. A prompt is cut only where it is longer
-// than MaxBatchTokens. Then it is alone in its iterations.
+// prefillFirst forms an iteration of prompts alone if memory has room for the next prompt, else one
+// in which all requests decode. It cuts only prompts longer than MaxBatchTokens, which then run
+// alone.
 func (f *continuous) prefillFirst(s *State) {
 	decoding := len(s.Decoding)
 	if s.Queue.Asks() && !f.streak.Over(s.PrefillStreak, decoding) {
@@ -51,8 +51,8 @@ func (f *continuous) chunkedPrefill(s *State) {
 	}
 }
 
-// Fill adds prompts to the first sub-batch, up to MaxBatchTokens and while admit finds memory for
-// the head of the queue.
+// Fill adds prompts to the first sub-batch, up to MaxBatchTokens and as long as admit finds memory
+// for the head of the queue.
 func (s *State) Fill(admit func(*Waiting) bool) {
 	for s.Queue.Len() > 0 && s.budget() > 0 {
 		w := s.Queue.First()
@@ -74,9 +74,9 @@ func (s *State) Fill(admit func(*Waiting) bool) {
 // budget returns how many more tokens MaxBatchTokens allows in the iteration.
 func (s *State) budget() int { return s.Batching.MaxBatchTokens - s.Batch.Tokens() }
 
-// Takes returns how many prompt tokens of w fit the iteration, without regard to the
-// memory for keys and values. Chunked prefill cuts the last prompt to fit. Without it, a
-// prompt longer than MaxBatchTokens runs alone.
+// Takes returns how many prompt tokens of w fit the iteration's token limit; it ignores memory for
+// keys and values. Chunked prefill cuts the last prompt to fit. Without it, a prompt longer than
+// MaxBatchTokens runs alone.
 func (s *State) Takes(w *Waiting) int {
 	left, budget, alone := w.Prompt-w.finished, s.budget(), len(s.Batch.Sub[0].Prefill) == 0
 	most := left
@@ -107,10 +107,11 @@ func (s *State) stage(w *Waiting) bool {
 // Streak counts the iterations in a row that only prefill while requests decode.
 type Streak int
 
-// Over says that the next iteration must be one in which requests decode. most is Config.PrefillStreak.
+// Over says whether requests must decode in the next iteration, as most (Config.PrefillStreak) is
+// reached.
 func (k Streak) Over(most, decoding int) bool { return most > 0 && int(k) >= most && decoding > 0 }
 
-// Next counts an iteration, which only prefills or decodes, and says whether it prefills.
+// Next counts an iteration that only prefills or only decodes, and says whether it prefills.
 func (k *Streak) Next(prefills bool, decoding int) bool {
 	if prefills && decoding > 0 {
 		*k++

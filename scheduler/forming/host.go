@@ -8,23 +8,23 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// host is the requests whose keys and values are on the host. Without HostLedger there are none.
+// host is the requests whose keys and values are on the host. It is empty without HostLedger.
 type host struct {
 	Decoding []Hosted // in the order of arrival
 	SwapIns  []SwapIn // one after another
 	Refusal  Refusal  // why the head of the queue may not go to the host
-	Stay     bool     // those that could move up do not now: prompts may go before them to the GPUs
+	Stay     bool     // those that could move up do not now, so prompts may go to the GPUs before them
 }
 
-// Paused is a decoding request that may sit out steps. While it does, Base and Last are right for step
-// settled: so nothing is written in the steps that it sits out.
+// Paused is a decoding request that may sit out steps. Meanwhile Base and Last refer to step Settled,
+// so a step that it sits out writes nothing.
 type Paused struct {
 	scheduler.Decoding
 	Settled int64
 	Since   int64 // the first step in which it sat out
 }
 
-// Settle makes Base and Last right for a step.
+// Settle corrects Base and Last for a step.
 func (p *Paused) Settle(step int64) {
 	missed := step - p.Settled
 	p.Base -= missed
@@ -38,10 +38,11 @@ type Hosted struct {
 	Runs    bool // takes part in the present steps
 	Chosen  bool // takes part in the iteration that is being formed
 	Movable bool // the empty GPUs could hold it
-	Comes   bool // swaps out from the GPUs now: not all of it is on the host
+	Comes   bool // still swapping out from the GPUs: not all of it is on the host
 }
 
-// NextContext returns the tokens that the request's next token attends over. If it takes part, that token is of the given step.
+// NextContext returns the number of tokens that the request's next token attends over; step is the step of that token if the
+// request takes part.
 func (h *Hosted) NextContext(step int64) int {
 	if h.Runs {
 		return h.Context(step)
@@ -49,9 +50,9 @@ func (h *Hosted) NextContext(step int64) int {
 	return h.Context(h.Settled)
 }
 
-// SwapIn is a request on its way from the host to the GPUs. It sits out until it has
-// arrived. Only its memory on the GPUs is reserved: its pages on the host become free one
-// by one, and new data for them comes over links that are no faster.
+// SwapIn is a request on its way from the host to the GPUs. It sits out until it has arrived. Only
+// its memory on the GPUs is reserved: its pages on the host become free one by one, at least as
+// fast as new data can arrive for them.
 type SwapIn struct {
 	Paused
 	Left units.Duration // transfer time left, including that of the swaps before it
@@ -78,9 +79,9 @@ func (s *State) LeaveHost(at int) Hosted {
 	return h
 }
 
-// hosts says whether a request of a length fits the empty memory of the host, and its prompt fits the
-// GPUs. A prompt in one piece sends its keys and values to the host layer by layer. A
-// prompt in chunks keeps them on the GPUs until the last chunk.
+// hosts says whether a request of a length fits the host's empty memory and its prompt fits the GPUs.
+// A prompt run whole sends its keys and values to the host layer by layer. A prompt run in chunks
+// keeps them on the GPUs until the last chunk.
 func (s *State) hosts(l memory.Length) bool {
 	if s.HostLedger == nil || !s.HostLedger.FitsEmpty(l) {
 		return false
@@ -99,8 +100,8 @@ func (s *State) GPUsHold(request int32, context int) bool {
 	return !s.AllOnHost && s.Ledger.FitsEmpty(s.known(request, context))
 }
 
-// known returns what a scheduler knows of a request's length. Where memory is reserved as requests grow,
-// nothing is known of outputs.
+// known returns what a scheduler knows of a request's length. With memory reserved as requests grow, it
+// knows nothing of outputs.
 func (s *State) known(request int32, context int) memory.Length {
 	if s.Grows() {
 		return memory.Prompted(context + s.Speculation.Ahead())
@@ -108,8 +109,8 @@ func (s *State) known(request int32, context int) memory.Length {
 	return s.final(&s.Requests[request])
 }
 
-// Overtakes says whether an older request than w waits for room on the GPUs: one on the host that does not stay there,
-// or one whose prompt goes there in this iteration.
+// Overtakes says whether a request older than w waits for room on the GPUs: one on the host that may move up, or one
+// whose prompt goes to the host in this iteration.
 func (s *State) Overtakes(w *Waiting) bool {
 	return !s.Host.Stay && slices.ContainsFunc(s.Host.Decoding, func(h Hosted) bool { return h.Movable && h.Request < w.Request }) ||
 		slices.ContainsFunc(s.chunked, func(c Waiting) bool {

@@ -5,9 +5,8 @@ import (
 	"slices"
 )
 
-// GrowAll extends the memory of every decoding request to its next context, oldest request
-// first. Where a rank is full, makeRoom takes the memory of a request and returns that request. Where the GPUs' spare
-// memory is full, a request there loses its own.
+// GrowAll extends the memory of every decoding request to its next context, oldest request first. If a rank is full,
+// makeRoom preempts a request and returns it. If the GPUs' spare memory is full, a request there loses its memory.
 func (s *State) GrowAll(makeRoom func() int32) {
 	var short []int32
 	for i := range s.Decoding {
@@ -44,16 +43,16 @@ func (s *State) grow(request int32) bool {
 	return s.Ledger.Grow(hold, context)
 }
 
-// makeRoom takes the memory of the request that arrived last, which is computed again
-// later (as in vLLM: Kwon et al., SOSP 2023, section 4.5), and returns that request.
-// Requests that have memory and still prefill arrived after those that decode.
+// makeRoom preempts the request that arrived last, to be recomputed later (as in vLLM: Kwon et al.,
+// SOSP 2023, section 4.5), and returns it. Requests that hold memory and still prefill arrived
+// after those that decode.
 func (s *State) makeRoom() int32 { return s.makeRoomIn(false) }
 
 // makeRoomNear is makeRoom for the GPUs' spare memory.
 func (s *State) makeRoomNear() int32 { return s.makeRoomIn(true) }
 
-// makeRoomIn is makeRoom for one of two memories. Requests that keep memory stay at the head of the queue: all prompts that
-// came after the one that loses its memory lose theirs, too.
+// makeRoomIn is makeRoom for one of two memories. Requests that keep memory stay at the head of the queue, so all prompts
+// that arrived after the preempted one lose their memory, too.
 func (s *State) makeRoomIn(near bool) int32 {
 	held := s.Queue.Held()
 	for i := len(held) - 1; i >= 0; i-- {
@@ -82,7 +81,8 @@ func (s *State) Latest() int {
 	return at
 }
 
-// DropQueued takes the memory of a request that prefills. Its prompt starts again, behind what a cache still has of it.
+// DropQueued takes the memory of a request that prefills. Its prompt starts again after the part that a cache still
+// has.
 func (s *State) DropQueued(w *Waiting) int32 {
 	s.freeGPU(w)
 	s.keepPrefix(w.Request, &w.Hold, w.finished)
@@ -100,8 +100,8 @@ func (s *State) DropDecoding(at int) int32 {
 	return d.Request
 }
 
-// Drop takes the memory of a request that decoded, and returns the request to the head of
-// the queue, or behind older ones that have lost their memory, too. The tokens that it has emitted become part of its prompt.
+// Drop takes the memory of a request that decoded, and returns the request to the queue by its arrival. The tokens that it
+// has emitted become part of its prompt.
 func (s *State) Drop(d *scheduler.Decoding) {
 	s.Dealt = -1
 	r := &s.Requests[d.Request]
@@ -112,7 +112,7 @@ func (s *State) Drop(d *scheduler.Decoding) {
 	s.keepPrefix(d.Request, &s.Holds[d.Request], r.Input+tokens-1) // the last token has no key and value yet
 	s.Release(s.Holds[d.Request])
 	s.near.longest = max(s.near.longest, r.Input+tokens)
-	// Of two memories (the host's, or the GPUs' spare one beside the ranks) one may lose a request after the other has lost older ones.
+	// With two memories, one may preempt a request after the other has preempted older ones.
 	s.Queue.insert(Waiting{Request: d.Request, Prompt: r.Input + tokens, Emitted: tokens})
 	s.Preemptions++
 	s.gone = append(s.gone, scheduler.Preemption{Request: d.Request, Tokens: tokens})

@@ -5,10 +5,10 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// addPrefill adds prefill requests to sub-batch i until T_GPU passes the PIM time of
-// the other sub-batch. It cuts the last request so that both are about equal (L3,
-// section 5.3, steps 3 and 4). A single batch is bounded by its own PIM time.
-// addPrefill returns false when a memory is full, so that no sub-batch can take more.
+// addPrefill adds prompts to sub-batch i until T_GPU passes the PIM time of the other sub-batch. It
+// cuts the last prompt so that the two are about equal (L3, section 5.3, steps 3 and 4). A single
+// batch is bounded by its own PIM time. addPrefill returns false if a memory is full, so that no
+// sub-batch can take more.
 func (f *dealer) addPrefill(s *State, i int) bool {
 	for s.Queue.Len() > 0 {
 		w := s.Queue.First()
@@ -35,10 +35,10 @@ func (f *dealer) addPrefill(s *State, i int) bool {
 	return true
 }
 
-// cut returns how many prompt tokens of w sub-batch i takes, of the left that remain. It
-// takes all where T_GPU stays within T_PIM of the other sub-batch. Else it takes the
-// multiple of ChunkMultiple that brings the two times closest, but at least the tokens
-// that the iteration lacks of MinPrefillTokens.
+// cut returns how many prompt tokens of w sub-batch i takes; left is how many remain. It takes all
+// of them if T_GPU stays within T_PIM of the other sub-batch. Otherwise it takes the multiple of
+// ChunkMultiple that brings the two times closest, but at least what the iteration lacks of
+// MinPrefillTokens.
 func (f *dealer) cut(s *State, i int, w *Waiting, left int) int {
 	least := s.Scheduler.MinPrefillTokens
 	for j := range s.Batch.Sub {
@@ -46,7 +46,7 @@ func (f *dealer) cut(s *State, i int, w *Waiting, left int) int {
 	}
 	least = max(least, 0)
 	multiple := s.Scheduler.ChunkMultiple
-	chunks := (least + multiple - 1) / multiple // that are taken at least
+	chunks := (least + multiple - 1) / multiple // the least number of chunks to take
 	switch {
 	case left <= chunks*multiple || f.excess(s, i, w, left) <= 0:
 		return left
@@ -68,8 +68,8 @@ func (f *dealer) cut(s *State, i int, w *Waiting, left int) int {
 	return min(left, multiple*chunks)
 }
 
-// mostThat returns the largest n below a bound that fits, where all smaller ones do. 0 fits. Where it is below least, what is returned is only known
-// to be below least, too: the caller takes least then.
+// mostThat returns the largest n ≤ bound that fits, if that is at least least; otherwise some value below least, and the caller takes least. fits
+// must hold for all smaller n, and for 0.
 func mostThat(least, bound int, fits func(n int) bool) int {
 	low, high := 0, bound
 	for high-low > 1 && high > least {
@@ -98,7 +98,7 @@ func (f *dealer) excess(s *State, i int, w *Waiting, tokens int) units.Duration 
 	return f.gpuTime(sub, s.Batch.Step, w, tokens) - f.predictor.PIM(&s.Batch.Sub[len(s.Batch.Sub)-1-i], s.Batch.Step, moved)
 }
 
-// gpuTime predicts the GPU's time of sub with tokens more prompt tokens of w.
+// gpuTime predicts the GPU's time of sub if tokens more prompt tokens of w are added.
 func (f *dealer) gpuTime(sub *scheduler.SubBatch, step int64, w *Waiting, tokens int) units.Duration {
 	if tokens == 0 {
 		return f.predictor.GPU(sub, step)
@@ -116,7 +116,7 @@ func (w *Waiting) chunk(tokens int, last bool) scheduler.Chunk {
 	}
 }
 
-// take moves tokens prompt tokens of w, the queue's head, into sub-batch i.
+// take moves the next tokens prompt tokens of w, the queue's head, into sub-batch i.
 func (s *State) take(i int, w *Waiting, tokens int) {
 	last := tokens == w.Prompt-w.finished
 	s.Batch.Sub[i].Prefill = append(s.Batch.Sub[i].Prefill, w.chunk(tokens, last))
@@ -130,13 +130,14 @@ func (s *State) take(i int, w *Waiting, tokens int) {
 	s.Queue.head++
 }
 
-// keepsKV says whether the GPUs keep keys and values of a prompt while its chunks run: computed ones for later chunks,
-// or those of a prefix that the cache has.
+// keepsKV says whether the GPUs keep keys and values of a prompt while its chunks run: those computed for later
+// chunks, or those of a cached prefix.
 func (s *State) keepsKV(w *Waiting, last bool) bool {
 	return !last || w.prefix > 0 && s.GPU.Fetches()
 }
 
-// keepsOnGPU returns the tokens whose keys and values these are, beside those that have memory there.
+// keepsOnGPU returns the number of tokens of w whose keys and values the GPUs keep without a
+// reservation.
 func (s *State) keepsOnGPU(w *Waiting) int {
 	if w.Hold.Near {
 		return 0

@@ -16,26 +16,26 @@ type Waiting struct {
 	finished int            // prompt tokens prefilled, or found in the cache
 	prefix   int            // prompt tokens found in the cache; finished contains them
 	others   int            // prompt tokens that other requests had computed and that were found in the cache; prefix contains them
-	begun    bool           // some were prefilled once
+	begun    bool           // some prompt tokens were prefilled once
 	Cut      bool           // its keys and values are counted in usage.cutPrompts
 	held     bool           // hold is reserved
-	comes    units.Duration // of one that is prefilled elsewhere, and has memory: its keys and values are here
+	comes    units.Duration // when its keys and values arrive, of one that is prefilled elsewhere and holds memory
 	Hold     memory.Reservation
 	Staged   memory.Reservation // on the GPUs, of a cut prompt that goes to the host
 }
 
-// fresh says that no token of a request was ever computed.
+// fresh says that no token of the request was ever computed.
 func (w *Waiting) fresh() bool { return !w.begun && w.Emitted == 0 }
 
-// queue is the requests that wait, in the order of their arrival. Only its head may start. The requests
-// that have memory are at the head.
+// queue is the waiting requests in order of arrival. Only its head may start. Requests that hold
+// memory are at the head.
 type queue struct {
 	list    []Waiting // from head on
 	head    int
 	Blocked bool    // the head may not start, and no memory was freed since it was refused
 	Refusal Refusal // why the head may not start
 
-	elsewhere bool // prompts run elsewhere: no batch has any
+	elsewhere bool // prompts run elsewhere: no batch has prompt tokens
 }
 
 // Refusal is the reason why the head of the queue may not start.
@@ -44,14 +44,15 @@ type Refusal struct {
 	step  int64 // the step of the refusal
 }
 
-// refusalCause is why a request was not admitted: it says after which event to ask again.
+// refusalCause is why a request was not admitted. It decides which event lets the request ask
+// again.
 type refusalCause int
 
 const (
 	noMemory refusalCause = iota // its tokens do not fit
-	NoGrowth                     // its tokens fit now, but not after the expected growth of requests
+	NoGrowth                     // its tokens fit now, but not after running requests have grown as expected
 	NoSeat                       // MaxNumSeqs requests run
-	NoGain                       // the host or ranks have room, and requests would be slower with it there
+	NoGain                       // the host or ranks have room, but the request would slow others there
 )
 
 // Len returns the number of requests that wait.
@@ -60,10 +61,10 @@ func (q *queue) Len() int { return len(q.list) - q.head }
 // First returns the head of a queue that is not empty.
 func (q *queue) First() *Waiting { return &q.list[q.head] }
 
-// At returns the request that has i others in front of it.
+// At returns the request behind i others.
 func (q *queue) At(i int) *Waiting { return &q.list[q.head+i] }
 
-// Asks says whether a request waits that may find memory for its prompt to run here.
+// Asks says whether the head of the queue may find memory for its prompt here.
 func (q *queue) Asks() bool { return q.head < len(q.list) && !q.Blocked && !q.elsewhere }
 
 // Held returns the requests that have memory.
@@ -75,8 +76,8 @@ func (q *queue) Held() []Waiting {
 	return q.list[q.head:end]
 }
 
-// add puts a request at the end. The queue is compacted when more than half of its list is free.
-// Then some free slots stay in front of the head for requests that return.
+// add puts a request at the end. The queue is compacted when more than half of its list is free;
+// some free slots stay in front of the head for requests that return.
 func (q *queue) add(w Waiting) {
 	const slots = 256
 	if q.head > 4*slots && q.head > len(q.list)/2 {
@@ -96,7 +97,7 @@ func (q *queue) pushFront(w Waiting) {
 	q.Blocked = false
 }
 
-// insert returns a request that lost its memory to its place by arrival. None of those in front of it has memory.
+// insert puts a request that lost its memory back in its place by arrival. No request in front of it has memory.
 func (q *queue) insert(w Waiting) {
 	q.pushFront(w)
 	for i := q.head; i+1 < len(q.list) && q.list[i+1].Request < w.Request; i++ {
@@ -104,8 +105,9 @@ func (q *queue) insert(w Waiting) {
 	}
 }
 
-// Expire drops the requests that came before a time and whose prompts have not begun, the
-// oldest first, also those that the scheduler has not yet seen. One that has memory already frees it.
+// Expire drops the requests that arrived before a time and whose prompts have not begun, oldest
+// first, even those that the scheduler has not seen yet. A dropped request frees the memory that it
+// holds.
 func (s *State) Expire(before units.Duration, dropped func(request int32)) {
 	q := &s.Queue
 	first := q.head
@@ -132,7 +134,7 @@ func (s *State) Expire(before units.Duration, dropped func(request int32)) {
 	})
 }
 
-// expired says that a request came before a time and that its prompt has not begun.
+// expired says that a request arrived before a time and that its prompt has not begun.
 func (s *State) expired(w *Waiting, before units.Duration) bool {
 	return w.fresh() && s.Requests[w.Request].Arrival < before
 }

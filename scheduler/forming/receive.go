@@ -2,24 +2,24 @@ package forming
 
 import "github.com/l3sim/l3sim/units"
 
-// A decode server has its prompts prefilled elsewhere. Keys and values of a prompt come over a link with the first token, one prompt after
-// another, beside the iterations. A request has its memory before its transfer begins, waits at the head of the queue until all has come, and
-// decodes from the next iteration on. One that loses its memory has its prompt, and what it has emitted, prefilled elsewhere again.
+// A decode server has its prompts prefilled elsewhere. The keys and values of a prompt arrive over a link with the first token, one prompt
+// after another, while iterations run. A request gets its memory before its transfer begins, waits at the head of the queue until the
+// transfer ends, and decodes from the next iteration on. If it is preempted, its prompt and emitted tokens are prefilled elsewhere again.
 
-// Link is how prompts come that are prefilled elsewhere.
+// Link delivers prompts that are prefilled elsewhere.
 type Link struct {
-	Transfer func(tokens int) units.Duration // for which a prompt's keys and values take the link
+	Transfer func(tokens int) units.Duration // how long a prompt's keys and values occupy the link
 	Latency  units.Duration                  // of the link
 }
 
-// coming is the prompts on their way.
+// coming is the prompts in transfer.
 type coming struct {
 	Now  units.Duration // the present
 	Sent []int32        // requests whose transfers began when the latest batch was formed
-	free units.Duration // the link has carried all that has begun
+	free units.Duration // when the link has carried all that has begun
 }
 
-// receive has the prompts come that find memory.
+// receive starts the transfers of the prompts for which there is memory.
 func (s *State) receive() {
 	s.Coming.Sent = s.Coming.Sent[:0]
 	for i := len(s.Queue.Held()); i < s.Queue.Len() && !s.Queue.Blocked; i++ {
@@ -34,7 +34,7 @@ func (s *State) receive() {
 	}
 }
 
-// deliver has the requests decode whose keys and values have come.
+// deliver lets the requests decode whose keys and values have arrived.
 func (s *State) deliver(emitted func(request int32, tokens int)) {
 	for s.Queue.Len() > 0 {
 		w := *s.Queue.First()
@@ -47,7 +47,7 @@ func (s *State) deliver(emitted func(request int32, tokens int)) {
 	}
 }
 
-// Comes returns when the next prompt on its way has come; there may be none.
+// Comes returns when the next transfer in progress ends; ok is false if there is none.
 func (s *State) Comes() (at units.Duration, ok bool) {
 	if s.Prefilled == nil || len(s.Queue.Held()) == 0 {
 		return 0, false

@@ -9,12 +9,12 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// nearMemory is what a State knows of the GPUs' spare memory, beside GPU.Spare. Requests there are among State.Decoding, and
+// nearMemory is the State's data on the GPUs' spare memory, beside GPU.Spare. Requests there are among State.Decoding, and
 // their reservations say Near.
 type nearMemory struct {
 	forecast *memory.Forecast // of the requests there; nil: no forecast
 	longest  int              // tokens of the longest prompt that has come
-	output   float64          // expected output of every request; 0: what admission has memory for
+	output   float64          // expected output of every request; 0: the output that admission reserves
 }
 
 // placer predicts how long iterations take with a new request on ranks, in the GPUs' spare memory, or waiting.
@@ -25,9 +25,9 @@ type placer struct {
 	dealt []int                 // scratch: requests in subs, by rankset offset, behind those in the spare memory
 }
 
-// admit reserves memory for the queue's head. That is the GPUs' spare memory where an iteration is predicted to take less
-// time then: than with the request on ranks or, if these have no room, for each request that decodes, than without it. With SpareWait
-// it is none where a request on ranks would slow the others.
+// admit reserves memory for the queue's head. It chooses the GPUs' spare memory if that is predicted to make iterations shorter than
+// with the request on ranks. If ranks have no room, it must lower the time of an iteration for each decoding request. With SpareWait
+// the request waits if it would slow the others from ranks.
 func (f *dealer) admit(s *State, w *Waiting) bool {
 	admitted := s.Admit(w)
 	if s.GPU.Spare == nil || !admitted && s.Seated() {
@@ -55,9 +55,9 @@ func (f *dealer) admit(s *State, w *Waiting) bool {
 	return true
 }
 
-// keepForPrompts returns the units of the spare memory that stay free when w is admitted there: activations of MaxBatchTokens
-// tokens, or of the iteration that is being formed with the first step of w's prompt, which must be able to run; keys and values
-// of the longest prompt so far in each sub-batch; and room for growth.
+// keepForPrompts returns the units of the spare memory that must stay free when w is admitted there: for activations of
+// MaxBatchTokens tokens, or of the present iteration with the first step of w's prompt; for keys and values of the longest
+// prompt so far in each sub-batch; and for growth.
 func (s *State) keepForPrompts(w *Waiting) int64 {
 	step := w.Prompt
 	if s.Scheduler.Chunking {
@@ -95,9 +95,9 @@ func (s *State) foreseeNear(w *Waiting) *memory.Forecast {
 	return f
 }
 
-// nearer says whether a new request is better in the spare memory. Where ranks have memory for it, it must be better there than on
-// ranks, and than if all requests were on ranks. Else one more request could always hide behind those of the spare memory, although all of
-// them together take GPU time from prompts. Where ranks are full the request must be better in the spare memory than in the queue.
+// nearer says whether a new request is better in the spare memory. If ranks have room, the spare memory must be better than ranks for this
+// request, and also better than all requests on ranks: otherwise one more request could always hide behind the others there, although
+// together they take GPU time from prompts. If ranks are full, the spare memory must be better than the queue.
 func (f *dealer) nearer(s *State, w *Waiting, home bool) bool {
 	prompts, running := f.gather(s, w)
 	near := f.with(s, w, true, prompts)
@@ -112,9 +112,8 @@ func (f *dealer) nearer(s *State, w *Waiting, home bool) bool {
 	return float64(near*float64(running)) < float64(without*float64(running+1))
 }
 
-// slows says whether a new request on ranks, beside requests in the spare memory, has all of them emit fewer tokens in a time than those
-// that run emit without it: a request on ranks that does not hide behind the GPUs' work delays every request on the GPUs. It then waits for
-// the spare memory.
+// slows says whether a new request on ranks lowers the rate of output tokens of all requests. It can while requests decode in the spare
+// memory: a request on ranks that does not hide behind the GPUs' work delays every request on the GPUs. It then waits for the spare memory.
 func (f *dealer) slows(s *State, w *Waiting) bool {
 	prompts, running := f.gather(s, w)
 	if f.dealt[0] == 0 { // nothing decodes on the GPUs
@@ -124,7 +123,7 @@ func (f *dealer) slows(s *State, w *Waiting) bool {
 	return float64(with*float64(running)) > float64(without*float64(running+1))
 }
 
-// with predicts the time of an iteration with the requests in subs and w, which is in the spare memory or on ranks.
+// with predicts the time of an iteration of the requests in subs and w, with w in the spare memory or on ranks.
 func (f *dealer) with(s *State, w *Waiting, near bool, prompts units.Duration) float64 {
 	own := scheduler.Decoding{Request: w.Request, Offset: int32(w.Hold.Offset), Prompt: int32(w.Prompt)}
 	own.Base = int64(s.halfway(w.Request, w.Prompt)) - s.Batch.Step
@@ -134,8 +133,8 @@ func (f *dealer) with(s *State, w *Waiting, near bool, prompts units.Duration) f
 	return float64(t)
 }
 
-// gather has subs hold all requests that run, but for w, and returns how many they are, and how long the GPUs prefill in an
-// iteration so that as many go on running: nothing where no other request waits.
+// gather fills subs with all running requests but w. It returns their number, and the GPU time of prompts in an iteration
+// that keeps this number running; that time is 0 if no other request waits.
 func (f *dealer) gather(s *State, w *Waiting) (prompts units.Duration, running int) {
 	s.expect(w)
 	for i := range f.subs {
@@ -143,7 +142,7 @@ func (f *dealer) gather(s *State, w *Waiting) (prompts units.Duration, running i
 	}
 	f.whole[0].Verified = s.Speculation.Verified
 	f.dealt = append(f.dealt[:0], make([]int, 1+s.Ledger.Ranksets())...)
-	tokens, all := 0.0, w.Prompt // of prompts: in an iteration, and of all requests
+	tokens, all := 0.0, w.Prompt // prompt tokens: in an iteration, and of all requests
 	add := func(request int32, context int, hold *memory.Reservation) {
 		d := scheduler.Decoding{Request: request, Offset: int32(hold.Offset), Prompt: int32(s.Requests[request].Input)}
 		d.Base = int64(s.halfway(request, context)) - s.Batch.Step
@@ -175,7 +174,8 @@ func (f *dealer) gather(s *State, w *Waiting) (prompts units.Duration, running i
 	return units.Duration(float64(took) * tokens / float64(chunk.Tokens)), running
 }
 
-// put adds a request to the sub-batch that has fewer of its place, and returns which one that is.
+// put adds a request to one of the two sub-batches, which it returns: the requests of a memory and
+// offset go to them in turn.
 func (f *dealer) put(d *scheduler.Decoding, near bool) (sub int) {
 	at := &f.dealt[0]
 	if !near {
@@ -191,7 +191,7 @@ func (f *dealer) put(d *scheduler.Decoding, near bool) (sub int) {
 	return sub
 }
 
-// take takes the request d away again that put added last.
+// take removes the request d that put added last.
 func (f *dealer) take(d *scheduler.Decoding, sub int, near bool) {
 	if from := &f.subs[sub]; near {
 		f.dealt[0]--
@@ -202,7 +202,7 @@ func (f *dealer) take(d *scheduler.Decoding, sub int, near bool) {
 	}
 }
 
-// empty has the requests of the spare memory in subs decode on ranks, each on the rankset offset that has the fewest tokens.
+// empty moves the requests of the spare memory in subs to ranks, each to the rankset offset with the fewest tokens.
 func (f *dealer) empty(s *State) {
 	step, tokens := s.Batch.Step, make([]int, s.Ledger.Ranksets())
 	for i := range f.subs {
@@ -223,12 +223,13 @@ func (f *dealer) empty(s *State) {
 	}
 }
 
-// halfway returns what a request attends over at half of its expected output, or now if that is more.
+// halfway returns the context of a request at half of its expected output, or its present one if that
+// is longer.
 func (s *State) halfway(request int32, context int) int {
 	return max(context, s.Requests[request].Input+int(s.expected(request)/2))
 }
 
-// expect notes what admission expects now, where it does not reserve final lengths: of w, too, which is to be admitted.
+// expect records what admission expects now where it does not reserve final lengths, w included.
 func (s *State) expect(w *Waiting) {
 	s.near.output = 0
 	if s.Grows() {
@@ -260,8 +261,8 @@ func (s *State) expected(request int32) float64 {
 	return float64(max(1, s.FinalTokens(r)-s.lookAhead()-r.Input))
 }
 
-// iteration predicts the time of an iteration of subs, in which the GPUs also prefill for so long: in two sub-batches, in one,
-// or in what is faster. Prompts of one sub-batch are prefilled under the other's attention.
+// iteration predicts the time of an iteration of subs in which the GPUs also prefill for a given time: in two sub-batches, in
+// one, or in the faster of both. Prompts of one sub-batch are prefilled during the other's attention.
 func (f *dealer) iteration(s *State, prompts units.Duration) units.Duration {
 	step, one := s.Batch.Step, &f.whole[0]
 	one.Decode = append(append(one.Decode[:0], f.subs[0].Decode...), f.subs[1].Decode...)
@@ -280,15 +281,16 @@ func (f *dealer) iteration(s *State, prompts units.Duration) units.Duration {
 	return two
 }
 
-// turn predicts the GPUs' time of a sub-batch, and how long the sub-batch takes if it never waits: ranks and GPUs attend at
-// once, all else is in turn. moved is the prompt tokens of the other sub-batch that go to the ranks.
+// turn predicts the GPUs' time of a sub-batch (gpu), and the sub-batch's time if it never waits (alone): ranks and GPUs
+// attend at the same time, all else runs in sequence. moved is the number of the other sub-batch's prompt tokens that go to
+// the ranks.
 func (f *dealer) turn(sub *scheduler.SubBatch, step int64, moved int) (gpu, alone units.Duration) {
 	gpu = f.predictor.GPU(sub, step)
 	pim := f.predictor.PIM(sub, step, moved)
 	return gpu, gpu + pim - min(pim, f.beside(sub, step, gpu))
 }
 
-// beside predicts how much of a sub-batch's time on the GPUs is attention for requests in the spare memory.
+// beside predicts how much of a sub-batch's GPU time is attention for requests in the spare memory.
 func (f *dealer) beside(sub *scheduler.SubBatch, step int64, gpu units.Duration) units.Duration {
 	if len(sub.Near) == 0 {
 		return 0
@@ -321,8 +323,8 @@ func (f *dealer) dealNear(s *State) []scheduler.Decoding {
 	return f.home
 }
 
-// checkNear returns an error where the spare memory has more units in use than its capacity, another number than its
-// requests hold, or more than activations and prompts leave of the GPUs.
+// checkNear returns an error if the spare memory has more units in use than its capacity, another number than its
+// requests hold, or more than activations and prompts leave free.
 func (s *State) checkNear() error {
 	l, held := s.GPU.Spare, int64(0)
 	count := func(r *memory.Reservation) {

@@ -7,11 +7,11 @@ import (
 	"github.com/l3sim/l3sim/scheduler"
 )
 
-// Decoding requests advance by one token a step (scheduler.Decoding.Context). Those whose step emits more are moved on after it, and
-// are dealt to the sub-batches anew, by their new contexts.
+// Decoding requests advance by one token a step (scheduler.Decoding.Context). A request whose step emits more is moved on after the
+// step, and requests are dealt to the sub-batches again by their new contexts.
 
-// lookAhead returns how many tokens beyond its context a decoding request has memory for: the drafts of its step. Where an iteration
-// is formed while the one before it runs, nobody knows yet how many drafts that one accepts, and all of them may be.
+// lookAhead returns how many tokens beyond its context a decoding request has memory for: the drafts of its step. If an iteration is
+// formed while the one before runs, how many drafts that one accepts is still unknown; it may accept all.
 func (s *State) lookAhead() int {
 	if s.Ahead {
 		return 2 * s.Speculation.Ahead()
@@ -30,7 +30,7 @@ func (s *State) drafted(d *scheduler.Decoding) int {
 	return s.Speculation.Emits(r.ID, emitted, r.Output-emitted) - 1
 }
 
-// speculate notes the drafts that the batch will accept.
+// speculate sets the drafts that the batch will accept.
 func (s *State) speculate() {
 	if s.Speculation.Ahead() == 0 {
 		return
@@ -59,7 +59,7 @@ func (s *State) draftedOf(decoding []scheduler.Decoding) (drafts int) {
 	return drafts
 }
 
-// advance moves the requests that decoded and go on by the drafts that were accepted.
+// advance moves the requests that continue to decode by their accepted drafts.
 func (s *State) advance() {
 	if s.Speculation.Ahead() == 0 || s.Batch.Decoding() == 0 {
 		return

@@ -7,8 +7,8 @@ import (
 	"github.com/l3sim/l3sim/scheduler"
 )
 
-// exactSplit is the number of values up to which split tries all sums, 2^11 at most,
-// and so finds the best split.
+// exactSplit is the number of values up to which split tries all sums, at most 2^11, and finds the
+// best split.
 const exactSplit = 12
 
 // splitter divides numbers into two sums as even as it can. It reuses its memory.
@@ -17,10 +17,10 @@ type splitter struct {
 	best []bool
 }
 
-// split returns for each of values whether it goes to the second side. values must be
-// in descending order. Up to exactSplit values the difference of the sums is the
-// smallest. More values are dealt largest first; then values are moved and exchanged
-// while that helps. The result is valid until the next call.
+// split returns for each of values whether it goes to the second side. values must be in descending
+// order. Up to exactSplit values the difference of the sums is the smallest. With more values, it
+// deals them largest first, then moves and exchanges values while that helps. The result is valid
+// until the next call.
 func (s *splitter) split(values []int64) []bool {
 	s.side = append(s.side[:0], make([]bool, len(values))...)
 	difference := s.deal(values)
@@ -136,7 +136,7 @@ type half struct {
 	side       []bool
 }
 
-// part is the split of some members of a half, which begin on one channel.
+// part is the split of those requests of a half that begin on one channel.
 type part struct {
 	from, to   int
 	difference int64
@@ -154,10 +154,10 @@ func (s *sharer) byTokens(b *scheduler.Batch, decoding []scheduler.Decoding) {
 	}
 }
 
-// byOffset divides the requests of every rankset offset evenly. So if all requests
-// together are balanced over the ranksets, each sub-batch is, too. Then it turns the
-// splits so that the sub-batches have even sums. Where begins is not nil, it divides the
-// requests of an offset that begin on one channel evenly, for every channel.
+// byOffset divides the requests of every rankset offset evenly. If all requests together are
+// balanced over the ranksets, then so is each sub-batch. It then chooses the sides so that the
+// sub-batches have even sums. If begins is not nil, it also divides the requests of an offset that
+// begin on one channel evenly, for every channel.
 func (s *sharer) byOffset(b *scheduler.Batch, decoding []scheduler.Decoding, ranksets int, begins func(request int32) int) {
 	for len(s.halves) < ranksets {
 		s.halves = append(s.halves, half{})
@@ -182,8 +182,8 @@ func (s *sharer) byOffset(b *scheduler.Batch, decoding []scheduler.Decoding, ran
 	s.turn(b, decoding, order)
 }
 
-// halve splits the members of one offset: those that begin on one channel, which stand together, evenly, and then these splits so
-// that the two sides have even sums.
+// halve splits the requests of one offset. Those that begin on one channel are adjacent and are split evenly; the sides of these
+// splits are then chosen so that the sums are even.
 func (s *sharer) halve(h *half, decoding []scheduler.Decoding, step int64, begins func(request int32) int) {
 	h.side, s.parts = h.side[:0], s.parts[:0]
 	for from := 0; from < len(h.members); {

@@ -10,11 +10,11 @@ import (
 	"github.com/l3sim/l3sim/traces"
 )
 
-// Former forms the iterations of a replica. It is all that differs between schedulers: which prompts and which decoding
-// requests an iteration has, in which sub-batches.
+// Former forms the iterations of a replica; it is all that differs between schedulers. It chooses the prompts and
+// decoding requests of an iteration and their sub-batches.
 type Former interface {
-	// Form fills the Batch of a replica's State, which has no prompts yet, from the requests of the State. Before it
-	// uses memory for a request it reserves it; where a memory is full it may take memory from requests.
+	// Form fills the Batch of a replica's State, which has no prompts yet, from the State's requests. It reserves
+	// memory before it uses it; if a memory is full, it may preempt requests.
 	Form(s *State)
 }
 
@@ -34,15 +34,15 @@ type Config struct {
 	// PrefillStreak bounds the iterations in a row of PolicyPrefillFirst that only prefill
 	// while requests decode; 0: no limit.
 	PrefillStreak int
-	// PromptShare bounds the tokens of one prompt in an iteration of continuous batching, 0 for no bound: the share of MaxBatchTokens of
-	// a GPU that attends for requests of its own.
+	// PromptShare bounds the tokens of one prompt in an iteration of continuous batching: a GPU's share of MaxBatchTokens, if each GPU
+	// attends for requests of its own. 0: no bound.
 	PromptShare int
-	Ahead       bool  // an iteration is formed while the one before it runs
-	Prefilled   *Link // over which prompts come that are prefilled elsewhere; nil: prompts run here
+	Ahead       bool  // an iteration is formed while the one before runs
+	Prefilled   *Link // the link over which prompts prefilled elsewhere come; nil: prompts run here
 	Speculation scheduler.Speculation
 	Random      *rand.Rand // for BalanceRandom
-	// Begins returns the channel on which a request's keys and values begin, where they are not on all channels alike; else nil.
-	// BalanceSplit has both sub-batches begin on all channels.
+	// Begins returns the channel on which a request's keys and values begin. It is nil if they are on all channels alike.
+	// BalanceSplit gives both sub-batches requests that begin on each channel.
 	Begins func(request int32) int
 }
 
@@ -50,17 +50,18 @@ type Config struct {
 type Memories struct {
 	Ledger *memory.Ledger // keys and values of requests that decode on the GPUs or on ranks
 	GPU    memory.GPU
-	// HostLedger has the keys and values of requests for which the host's CPUs attend; nil: none.
-	// A request has all its keys and values in one of the two.
+	// HostLedger has the keys and values of requests for which the host's CPUs attend; nil: none. A
+	// request has all its keys and values in one of the two memories.
 	HostLedger *memory.Ledger
-	// AllOnHost has every request on the host. The Ledger then has prompts in chunks, until their last chunk.
+	// AllOnHost keeps the keys and values of every request on the host. The Ledger then holds those of cut
+	// prompts until their last chunk.
 	AllOnHost bool
 }
 
-// State is the requests of a replica and the memory that they hold. It is what a Former forms an iteration from.
+// State is the requests of a replica and the memory that they hold. A Former forms iterations from it.
 //
-// A request waits in the queue until its prompt is prefilled. While chunks of its prompt are in the batch it is among chunked.
-// Then it decodes, on the GPUs (or ranks) or on the host, or swaps in from there. A request that loses its memory waits again.
+// A request waits in the queue until its prompt is prefilled. While a chunk of its prompt is in the batch, it is in chunked.
+// Then it decodes, on the GPUs (or ranks) or on the host, or swaps in from the host. A preempted request waits again.
 type State struct {
 	Config
 	Memories
@@ -79,17 +80,17 @@ type State struct {
 	during   ahead
 	Coming   coming
 	Batch    scheduler.Batch // the iteration that is being formed, or was formed last
-	Dealt    int64           // step in which a Former chose what decodes in which sub-batch; -1: requests have come or gone since
+	Dealt    int64           // step in which a Former last assigned decoding requests to sub-batches; -1: requests have come or gone since
 
-	groups  *memory.Groups // nil: not asked for
-	grouped bool           // what requests share is known for the sub-batches as they are
+	groups  *memory.Groups // nil: GroupPrefixes was not called
+	grouped bool           // SubBatch.Shared is up to date
 }
 
-// usage is what requests take of the GPUs beside their reservations.
+// usage is the GPU memory that requests take beside their reservations.
 type usage struct {
-	// cutPrompts is the number of prompt tokens of all cut requests. The GPU keeps their
-	// KV because later chunks read it. The first chunk reserves room for the whole
-	// prompt, so that two cut prompts can never block each other.
+	// cutPrompts is the number of prompt tokens of all requests with cut prompts. The GPU keeps their
+	// KV because later chunks read it. The first chunk reserves room for the whole prompt, so that two
+	// cut prompts can never block each other.
 	cutPrompts int
 	windows    int   // tokens of all requests in memory whose keys and values stay on the GPUs
 	Freed      int64 // counts releases of memory of the Ledger
@@ -98,15 +99,16 @@ type usage struct {
 // kv returns the tokens whose keys and values the GPUs keep.
 func (u *usage) kv() int { return u.cutPrompts + u.windows }
 
-// Counts is what has happened to the requests of a replica.
+// Counts counts what has happened to the requests of a replica.
 type Counts struct {
 	Preemptions int64 // how often requests lost their memory, while they decoded or before their prompt ended
-	// WholePrompts is the prompts that the policy would have cut and that ran whole, as the GPUs had no room for the keys
-	// and values of a cut one. LongestWhole is the tokens of the longest. All that decodes waits for such a prompt.
+	// WholePrompts counts the prompts that the policy would have cut but ran whole, because the GPUs had no room for keys
+	// and values between chunks. LongestWhole is the longest of them, in tokens. All decoding requests wait for such a
+	// prompt.
 	WholePrompts int64
 	LongestWhole int
 	SpareTokens  int64 // tokens of requests that decode in the GPUs' spare memory
-	Recomputed   int64 // contexts of the output tokens that came from a recomputed prompt and not from a decode step
+	Recomputed   int64 // contexts, summed, of the output tokens that a recomputed prompt emitted in place of a decode step
 }
 
 // New returns a scheduler of the requests of one replica. Add tells it that a request has arrived.
@@ -131,10 +133,11 @@ func New(c Config, m Memories, requests []traces.Request, f Former) *Scheduler {
 	return s
 }
 
-// GroupPrefixes has batches say what their decoding requests share.
+// GroupPrefixes makes batches list the prefixes that their decoding requests share
+// (SubBatch.Shared).
 func (s *State) GroupPrefixes() { s.groups = &memory.Groups{} }
 
-// Next forms the next iteration. It returns an empty batch when nothing can run. The result is valid until the next call.
+// Next forms the next iteration. It returns an empty batch if nothing can run. The result is valid until the next call.
 func (s *Scheduler) Next() *scheduler.Batch {
 	s.gone = s.gone[:0]
 	s.form()
@@ -167,7 +170,7 @@ func (s *Scheduler) form() {
 	}
 }
 
-// Extend tells the requests that Add may name: those from before, and more.
+// Extend sets the requests that Add may name: those of before, followed by more.
 func (s *State) Extend(requests []traces.Request) {
 	s.Requests = requests
 	s.Holds = append(s.Holds, make([]memory.Reservation, len(requests)-len(s.Holds))...)
@@ -188,9 +191,8 @@ func (s *State) Add(request int32) bool {
 // Waiting returns the requests that still have prompt tokens to prefill.
 func (s *State) Waiting() int { return s.Queue.Len() + len(s.during.came) }
 
-// InSystem returns the requests that were added and have not left: those that wait, that
-// prefill in the present iteration, that decode and that swap in. It is right once Next has
-// formed an iteration, until Complete.
+// InSystem returns the requests that were added and have not left: those that wait, that prefill in
+// the present iteration, that decode and that swap in. It is valid between Next and Complete.
 func (s *State) InSystem() int {
 	return s.Waiting() + len(s.chunked) + len(s.Decoding) + len(s.Host.Decoding) + len(s.Host.SwapIns)
 }
@@ -199,7 +201,7 @@ func (s *State) InSystem() int {
 // latest batch, in that order. The result is valid until the next call of Next.
 func (s *State) Preempted() []scheduler.Preemption { return s.gone }
 
-// Cached returns how many of the first tokens of a prompt are in the cache at one offset.
+// Cached returns how many of the first tokens of a prompt are cached at a single offset.
 func (s *State) Cached(r *traces.Request) int {
 	h := memory.HistoryOf(r, memory.NoRequest, r.Input-1)
 	return s.Ledger.Cached(&h)
@@ -223,7 +225,7 @@ func (s *State) Complete(emitted func(request int32, tokens int)) {
 	for i := range s.Decoding {
 		d := &s.Decoding[i]
 		if d.Last > s.Batch.Step {
-			if kept < i { // in most iterations none ended, and none moves
+			if kept < i { // in most iterations no request ended, and none moves
 				s.Decoding[kept] = *d
 			}
 			kept++
@@ -263,8 +265,8 @@ func (s *State) end(request int32, emitted func(request int32, tokens int)) {
 	emitted(request, output)
 }
 
-// startDecoding has a request whose prompt has ended decode from the next step on. It
-// ends the request where the token that it emits now is its last.
+// startDecoding makes a request whose prompt has ended decode from the next step on. It ends the
+// request if the token that it emits now is its last.
 func (s *State) startDecoding(w *Waiting, emitted func(request int32, tokens int)) {
 	s.freeGPU(w)
 	r := &s.Requests[w.Request]
@@ -293,19 +295,19 @@ func (s *State) startDecoding(w *Waiting, emitted func(request int32, tokens int
 	})
 }
 
-// keepPrefix has the cache keep the first tokens of a request. Of the memories of a replica only the ledger has a cache, not
-// the host's memory and not the GPUs' spare memory.
+// keepPrefix makes the cache keep the first tokens of a request. Only the Ledger has a cache; the host's memory and the
+// GPUs' spare memory have none.
 func (s *State) keepPrefix(request int32, r *memory.Reservation, tokens int) {
 	if r.Host || r.Near {
 		return
 	}
 	h := memory.HistoryOf(&s.Requests[request], request, tokens)
 	if s.Ledger.Keep(r, &h) && !h.Own() {
-		s.Queue.Blocked = false // the queue's head may begin alike, and need less memory
+		s.Queue.Blocked = false // the queue's head may begin with the same tokens, and need less memory
 	}
 }
 
-// Enter has a request decode from the next step on, where its memory is.
+// Enter makes a request decode from the next step on; it keeps its memory.
 func (s *State) Enter(d scheduler.Decoding) {
 	if s.Holds[d.Request].Host {
 		s.enterHost(d)
@@ -326,15 +328,15 @@ func (s *State) Release(r memory.Reservation) {
 	s.Usage.Freed++
 }
 
-// Learn notes the output length of a request that has ended.
+// Learn records the output length of a request that has ended.
 func (s *State) Learn(output int) {
 	s.outputs.Ended(output)
 	s.forecast.Ended(output)
 	s.near.forecast.Ended(output)
 }
 
-// LikelyOutput estimates the output length of a request from those that ended, and from running, the tokens that those have emitted
-// that run. Where admission reserves memory for final lengths, it knows them.
+// LikelyOutput estimates the output length of a request from the outputs of ended requests and from running, the number of tokens
+// that running requests have emitted. If admission reserves final lengths, it returns the request's own.
 func (s *State) LikelyOutput(request int32, running int) float64 {
 	if s.Memory.Admission == scheduler.AdmitFinal {
 		return float64(s.Requests[request].Output)
@@ -342,7 +344,7 @@ func (s *State) LikelyOutput(request int32, running int) float64 {
 	return s.outputs.Likely(running)
 }
 
-// ledgerOf returns the memory that a reservation is of.
+// ledgerOf returns the memory that holds a reservation.
 func (s *State) ledgerOf(r *memory.Reservation) *memory.Ledger {
 	if r.Near {
 		return s.GPU.Spare

@@ -5,12 +5,12 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// Predictor returns how long a sub-batch keeps each side busy over a whole iteration. It is the one thing
-// that forming asks of the hardware above it. Package system answers exactly, with the costs that it will
-// charge; Learned answers from what it has observed.
+// Predictor returns how long a sub-batch keeps each side busy over a whole iteration. It is the only
+// hardware model that forming uses. Package system predicts exactly, with the costs that it will charge;
+// Learned predicts from observed times.
 type Predictor interface {
-	// GPU returns T_GPU of equation 6 of the L3 paper: prefill attention of the
-	// sub-batch's chunks, the batched operations of all its tokens, and what decodes there.
+	// GPU returns T_GPU of equation 6 of the L3 paper: prefill attention of the sub-batch's chunks,
+	// the batched operations of all its tokens, and decode attention on the GPUs.
 	GPU(s *scheduler.SubBatch, step int64) units.Duration
 	// PIM returns T_PIM of equation 5: decode attention of the sub-batch, the transfers
 	// of its vectors, and the transfer of the keys and values of otherPrefill prompt
@@ -18,8 +18,8 @@ type Predictor interface {
 	PIM(s *scheduler.SubBatch, step int64, otherPrefill int) units.Duration
 }
 
-// FormerOf returns the Former of a policy. p may be nil where nothing is predicted: where the policy is of
-// continuous batching and one sub-batch, or two that are not adaptive.
+// FormerOf returns the Former of a policy. p may be nil if the policy predicts nothing: continuous
+// batching in one sub-batch, or in two that are not adaptive.
 func FormerOf(policy scheduler.Policy, p Predictor) Former {
 	if policy == scheduler.PolicySubBatches {
 		return &subBatches{dealer{predictor: p}}
@@ -49,13 +49,13 @@ func (f *subBatches) Form(s *State) {
 type dealer struct {
 	predictor Predictor
 	share     sharer
-	single    bool // the iterations since requests were dealt run as a single batch
+	single    bool // the iterations since requests were last dealt run as a single batch
 	placer
 }
 
-// nextStep has all decoding requests take a step. It finds memory for their tokens.
-// It deals them to the sub-batches where they are not dealt, or were dealt dealEvery
-// steps ago, and returns whether it dealt them.
+// nextStep advances all decoding requests by a step and reserves memory for their tokens. It deals
+// them to the sub-batches if they are not dealt, or were dealt DealEvery steps ago, and returns
+// whether it dealt them.
 func (f *dealer) nextStep(s *State) bool {
 	s.Batch.Step++
 	if s.Grows() {
@@ -68,7 +68,7 @@ func (f *dealer) nextStep(s *State) bool {
 	return true
 }
 
-// apart has two sub-batches run apart that run as a single batch: prompts are added against both.
+// apart splits a single batch into its two sub-batches again: prompts are added against both.
 func (f *dealer) apart(s *State) {
 	if f.single {
 		f.deal(s)
@@ -94,7 +94,7 @@ func (f *dealer) deal(s *State) {
 	}
 }
 
-// clear has no request decode in the iteration, unless they are dealt after it.
+// clear removes all decoding requests from the iteration, unless they are dealt after it.
 func (f *dealer) clear(s *State) {
 	f.single, s.Dealt, s.grouped = false, -1, false
 	for i := range s.Batch.Sub {
@@ -103,10 +103,9 @@ func (f *dealer) clear(s *State) {
 	}
 }
 
-// adapt runs an iteration of two sub-batches as a single batch where the configuration allows it and that
-// is predicted to be faster.
-// Two sub-batches take at least the GPU's time for both, as each reads all weights.
-// They also take at least the turn of either one. A single batch takes its own turn.
+// adapt merges two sub-batches into a single batch if the configuration allows it and it is predicted to
+// be faster. Two sub-batches take at least the GPU's time for both, as each reads all weights, and at
+// least the time of either one without waits. A single batch takes its own time without waits.
 func (f *dealer) adapt(s *State) {
 	b := &s.Batch
 	if !s.Scheduler.Adaptive || len(b.Sub) != 2 || b.Sub[0].Tokens() == 0 || b.Sub[1].Tokens() == 0 {

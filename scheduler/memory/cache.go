@@ -5,21 +5,21 @@ import (
 	"github.com/l3sim/l3sim/traces"
 )
 
-// cache is the blocks of tokens of a Ledger whose keys and values outlive their requests. The blocks of a rankset
+// cache holds the blocks of tokens whose keys and values outlive their requests in a Ledger. The blocks of a rankset
 // offset form a tree: a block follows the one in front of it. Requests that begin alike use the same blocks. A block
 // that no request uses is idle. It stays until requests need its memory, or until the cache is full; then the block
 // that has been idle longest is evicted.
 //
-// A request that uses a block uses all blocks in front of it, and gives them up from the last to the first. So no block
-// is evicted before those behind it.
+// A request that uses a block uses all blocks in front of it, and gives them up from the last to the first. No block is
+// therefore evicted before those behind it.
 //
-// A cache may have memory on the host behind the Ledger's. Then an evicted block goes there, and comes back when a
-// request uses it. When the host's memory is full, the block that came there first is dropped.
+// A cache may have a second level in the host's memory: evicted blocks go there, and come back when a request uses
+// them. When the host's memory is full, the block that came first is dropped.
 type cache struct {
 	tokens    int   // of a block
-	hash      int   // tokens that a hash of the requests names
+	hash      int   // tokens that one hash of a request covers
 	units     int64 // of a block, in a layer on a channel
-	most      int64 // blocks in the Ledger's memory
+	most      int64 // largest number of blocks in the Ledger's memory
 	placement string
 	index     map[blockName]int32
 	blocks    []block // block 0 is none
@@ -37,7 +37,7 @@ type cache struct {
 	found     []found // scratch: what seek has found of a history, by offset
 }
 
-// hostBlocks is the memory on the host behind a cache.
+// hostBlocks is the second level of a cache, on the host.
 type hostBlocks struct {
 	most  int64 // blocks; 0: no such memory
 	count int64
@@ -52,24 +52,24 @@ type swaps struct {
 
 // CacheCounts is what a cache of prefixes has done.
 type CacheCounts struct {
-	Hit, Miss int64 // tokens of prompts that have ended: computed by other requests and found, and all others. Prompts after a preemption do not count.
+	Hit, Miss int64 // tokens of prompts that have ended: found in the cache and computed by other requests (Hit), and all others (Miss); prompts after a preemption do not count
 	Evicted   int64 // blocks
-	Up, Down  int64 // tokens of blocks that came from the host's memory, and that went there
+	Up, Down  int64 // tokens of blocks that came from the host's memory (Up) or went there (Down)
 }
 
-// blockName is a block by what is in front of it and what it holds.
+// blockName identifies a block by the block in front of it and by its content.
 type blockName struct {
-	before int32 // the block in front; for the first block at an offset a negative number, other for each offset
-	kind   uint8 // of what: hashOfText, prefixText, turnOfText or onlyOwn
+	before int32 // the block in front; for a first block a negative number that differs by offset
+	kind   uint8 // kind of content: hashOfText, prefixText, turnOfText or onlyOwn
 	what   uint64
 }
 
-// Kinds of blockName.what.
+// Values of blockName.kind.
 const (
 	hashOfText uint8 = iota // a hash that the trace has
-	prefixText              // the number of the prefix that a built-in trace has put in front of the prompt
-	turnOfText              // a conversation and the turn with which the block's last token came
-	onlyOwn                 // the index of the only request that has such tokens
+	prefixText              // the number of the prefix that a built-in trace puts in front of the prompt
+	turnOfText              // a conversation, and the turn that ends the block
+	onlyOwn                 // the index of the only request with these tokens
 )
 
 // block is a block of the cache.
@@ -79,34 +79,34 @@ type block struct {
 	hosted       bool  // in the host's memory
 	users        int32 // requests
 	older, newer int32 // neighbours in the list of idle blocks
-	left         int64 // the clock when its last user gave it up
+	left         int64 // value of clock when its last user released it
 }
 
 // idle is a list of the idle blocks at an offset, or of the blocks in the host's memory, by the time of their last use.
 type idle struct{ oldest, newest int32 }
 
-// found is what the cache has of a history at an offset.
+// found is what the cache holds of a history at an offset.
 type found struct {
 	last   int32 // its last block, 0 for none
 	tokens int
 	inUse  int64 // units of those blocks that other requests use, in a layer on a channel
 }
 
-// History is what is known of the first tokens of a request.
+// History identifies the first tokens of a request by their content.
 type History struct {
 	hashes []uint64
-	prefix traces.Prefix // of tokens in front of a prompt with hashes; none where it has 0
+	prefix traces.Prefix // tokens in front of a prompt with hashes; 0 tokens: none
 	turn   *traces.Turn
-	own    int32 // index of the request, where neither hashes nor a turn tell its text
-	tokens int   // how many first tokens are known
+	own    int32 // index of the request, if neither hashes nor a turn identify its text
+	tokens int   // number of first tokens that are known
 }
 
 // NoRequest is the index of a request that has computed nothing yet.
 const NoRequest int32 = -1
 
-// HistoryOf returns what is known of the first tokens of a request with this index. Hashes tell its prompt, and
-// Prefix how far its beginning goes. In a conversation the turn also tells its answer, since the next turn begins with all that came before. Of all other
-// requests nothing is known: no two begin alike, and each finds only what it has computed itself before it lost its memory.
+// HistoryOf returns the history of a request with this index. Hashes identify its prompt, and Prefix says how long the common beginning is. In a
+// conversation the turn identifies the answer, too, since the next turn begins with all that came before. All other requests begin differently: each
+// finds only what it computed itself before a preemption.
 func HistoryOf(r *traces.Request, request int32, tokens int) History {
 	switch {
 	case r.Hashes != nil:
@@ -121,10 +121,10 @@ func HistoryOf(r *traces.Request, request int32, tokens int) History {
 	return History{own: request, tokens: tokens}
 }
 
-// Own says that no other request begins with these tokens.
+// Own says that no other request begins with the tokens of this history.
 func (h *History) Own() bool { return h.hashes == nil && h.turn == nil }
 
-// name returns the name of block i of a history behind another one.
+// name returns the name of block i of a history; before is the block in front of it.
 func (c *cache) name(h *History, i int, before int32) blockName {
 	switch {
 	case h.turn != nil:
@@ -135,13 +135,14 @@ func (c *cache) name(h *History, i int, before int32) blockName {
 		return blockName{before, prefixText, h.prefix.Number}
 	}
 	what := uint64(0)
-	for _, hash := range h.hashes[i*c.tokens/c.hash : ((i+1)*c.tokens-1)/c.hash+1] { // those of any of the block's tokens
-		what = what*0x9e3779b97f4a7c15 + hash // with one hash a block it is that
+	for _, hash := range h.hashes[i*c.tokens/c.hash : ((i+1)*c.tokens-1)/c.hash+1] { // all hashes that overlap the block
+		what = what*0x9e3779b97f4a7c15 + hash // a single hash stays as it is
 	}
 	return blockName{before, hashOfText, what}
 }
 
-// known returns how many first tokens of a history are known: of a prompt with fewer hashes than blocks those that have one.
+// known returns how many first tokens of a history have a name: if a prompt has fewer hashes than blocks, only those with a
+// hash.
 func (c *cache) known(h *History) int {
 	if h.hashes == nil {
 		return h.tokens
@@ -149,15 +150,16 @@ func (c *cache) known(h *History) int {
 	return min(h.tokens, len(h.hashes)*c.hash)
 }
 
-// HashesName says of how many tokens a hash of the requests is, where that is not traces.BlockTokens.
+// HashesName sets the number of tokens that a hash of the requests covers, if that is not
+// traces.BlockTokens.
 func (l *Ledger) HashesName(tokens int) {
 	if l.cache != nil {
 		l.cache.hash = tokens
 	}
 }
 
-// KeepPrefixes has the empty ledger keep blocks of tokens, a multiple or a divisor of traces.BlockTokens and a multiple of
-// the tokens of a unit. Classes of heads, if there are any, hold all tokens. There are at most most of them. Requests are placed as CacheSpec.Placement says.
+// KeepPrefixes makes an empty ledger keep at most most blocks of tokens tokens each. tokens is a multiple or a divisor of traces.BlockTokens, and a multiple
+// of the tokens of a unit. Heads of all classes must hold all tokens. placement is CacheSpec.Placement.
 func (l *Ledger) KeepPrefixes(tokens int, most int64, placement string) {
 	l.block = tokens
 	l.cache = &cache{
@@ -166,17 +168,17 @@ func (l *Ledger) KeepPrefixes(tokens int, most int64, placement string) {
 	}
 }
 
-// KeepOnHost gives a ledger that keeps prefixes memory on the host for that many evicted blocks.
+// KeepOnHost gives a ledger that keeps prefixes host memory for a number of evicted blocks.
 func (l *Ledger) KeepOnHost(blocks int64) { l.cache.host.most = blocks }
 
-// BeginBatch notes which blocks have gone to the host before a batch is formed.
+// BeginBatch records which blocks have gone to the host before a batch is formed.
 func (l *Ledger) BeginBatch() {
 	if l.cache != nil {
 		l.cache.swaps.earlier = l.cache.swaps.down
 	}
 }
 
-// EndBatch has a batch that has been formed transfer the blocks that came from the host or go there.
+// EndBatch adds to a batch that has been formed the transfers of blocks between GPUs and host.
 func (l *Ledger) EndBatch(b *scheduler.Batch) {
 	c := l.cache
 	if c == nil || c.host.most == 0 || b.Empty() {
@@ -188,7 +190,7 @@ func (l *Ledger) EndBatch(b *scheduler.Batch) {
 	c.swaps = swaps{}
 }
 
-// seek finds what the cache has of a history at every offset; nothing without a cache.
+// seek finds what the cache holds of a history at every offset; nothing without a cache.
 func (l *Ledger) seek(h *History) {
 	c := l.cache
 	if c == nil {
@@ -227,7 +229,7 @@ func (l *Ledger) found(offset int) found {
 	return l.cache.found[offset]
 }
 
-// longestPrefix returns the most tokens that seek has found at one of some offsets.
+// longestPrefix returns the largest number of tokens that seek found at any of the given offsets.
 func (c *cache) longestPrefix(offsets []int) (tokens int) {
 	for _, offset := range offsets {
 		tokens = max(tokens, c.found[offset].tokens)
@@ -235,7 +237,7 @@ func (c *cache) longestPrefix(offsets []int) (tokens int) {
 	return tokens
 }
 
-// use has a reservation use a block and all in front of it, in place of memory of its own.
+// use makes a reservation use a block and all blocks in front of it, in place of memory of its own.
 func (l *Ledger) use(r *Reservation, f found) {
 	r.last, r.Shared = f.last, f.tokens
 	for at := f.last; at > 0; at = l.cache.blocks[at].before {
@@ -244,12 +246,12 @@ func (l *Ledger) use(r *Reservation, f found) {
 		}
 		l.pin(at)
 	}
-	for c := l.cache; c != nil && c.count > c.most && l.evict(anyRank); { // those that came back take the place of others
+	for c := l.cache; c != nil && c.count > c.most && l.evict(anyRank); { // blocks that come back from the host evict others
 	}
 }
 
-// Keep has the cache keep the blocks of a history that a reservation holds. The request uses them on. Its own copy of a
-// block that is there already is dropped.
+// Keep makes the cache keep the blocks of a history that a reservation holds. The request continues to use them. If a
+// block is cached already, its own copy is dropped.
 func (l *Ledger) Keep(r *Reservation, h *History) (changed bool) {
 	c := l.cache
 	if c == nil {
@@ -279,7 +281,7 @@ func (l *Ledger) Keep(r *Reservation, h *History) (changed bool) {
 	return changed
 }
 
-// share has more tokens of a reservation be in blocks of the cache.
+// share moves more tokens of a reservation into blocks of the cache.
 func (l *Ledger) share(r *Reservation, tokens int) {
 	held := l.holds(r)
 	l.count(r, -1)

@@ -23,7 +23,7 @@ func (l *Ledger) pin(at int32) {
 	l.move(b, -1)
 }
 
-// move counts the memory of a block as in use for sign -1, and as idle for sign 1.
+// move counts the memory of a block as in use (sign -1) or as idle (sign 1).
 func (l *Ledger) move(b *block, sign int64) {
 	c := l.cache
 	l.spread(c.unused, int(b.offset), sign*c.units)
@@ -32,7 +32,7 @@ func (l *Ledger) move(b *block, sign int64) {
 	l.filled -= sign * int64(c.tokens*l.heads)
 }
 
-// leave ends the use of a block, and of all in front of it, by a reservation.
+// leave ends a reservation's use of a block and of all blocks in front of it.
 func (l *Ledger) leave(last int32) {
 	for at := last; at > 0; {
 		c := l.cache
@@ -50,7 +50,7 @@ func (l *Ledger) leave(last int32) {
 	}
 }
 
-// list returns the list in which a block is while it is idle.
+// list returns the list that holds a block while it is idle.
 func (c *cache) list(b *block) *idle {
 	if b.hosted {
 		return &c.host.idle
@@ -105,10 +105,10 @@ func (l *Ledger) add(name blockName, offset int32) int32 {
 	return at
 }
 
-// anyRank has evict take the oldest block wherever it is.
+// anyRank makes evict take the oldest block on any rank.
 const anyRank = -1
 
-// evict frees the memory of the block that was used longest ago, among those with memory on the rank. It returns false if no
+// evict frees the memory of the least recently used idle block among those with memory on the rank. It returns false if no
 // block has memory there.
 func (l *Ledger) evict(rank int) bool {
 	c := l.cache
@@ -140,7 +140,7 @@ func (l *Ledger) evict(rank int) bool {
 	return true
 }
 
-// drop forgets a block.
+// drop removes a block from the cache.
 func (c *cache) drop(at int32) {
 	b := &c.blocks[at]
 	delete(c.index, b.blockName)
@@ -148,7 +148,7 @@ func (c *cache) drop(at int32) {
 	*b = block{}
 }
 
-// dropHosted forgets the block of the host that came there first.
+// dropHosted drops the block that came to the host first.
 func (c *cache) dropHosted() {
 	at := c.host.idle.oldest
 	c.unlink(at)
@@ -156,7 +156,7 @@ func (c *cache) dropHosted() {
 	c.drop(at)
 }
 
-// makeWay evicts blocks until no rank holds more than it can.
+// makeWay evicts blocks until no rank exceeds its capacity.
 func (l *Ledger) makeWay() {
 	if l.cache == nil {
 		return
@@ -167,7 +167,7 @@ func (l *Ledger) makeWay() {
 	}
 }
 
-// ClearCache drops all idle blocks, which do not count as evicted. It returns an error where blocks
+// ClearCache drops all idle blocks; they do not count as evicted. It returns an error if blocks
 // stay in use.
 func (l *Ledger) ClearCache() error {
 	c := l.cache
@@ -186,7 +186,7 @@ func (l *Ledger) ClearCache() error {
 	return nil
 }
 
-// Cached returns how many tokens of a history are in the cache at one offset, at most.
+// Cached returns the largest number of tokens of a history that are cached at one offset.
 func (l *Ledger) Cached(h *History) int {
 	if l.cache == nil {
 		return 0
@@ -199,7 +199,7 @@ func (l *Ledger) Cached(h *History) int {
 	return most
 }
 
-// CacheCounts returns what the cache has done so far; zero without a cache.
+// CacheCounts returns the counts of the cache so far; zero without a cache.
 func (l *Ledger) CacheCounts() CacheCounts {
 	if l.cache == nil {
 		return CacheCounts{}
@@ -207,7 +207,7 @@ func (l *Ledger) CacheCounts() CacheCounts {
 	return l.cache.did
 }
 
-// CountPrompt counts the tokens of a prompt that has ended: how many were found in the cache.
+// CountPrompt counts a prompt that has ended: found of its all tokens were in the cache.
 func (l *Ledger) CountPrompt(found, all int) {
 	if c := l.cache; c != nil {
 		c.did.Hit += int64(found)
@@ -241,8 +241,8 @@ func (l *Ledger) severalUse(rank int) int64 {
 	return l.cache.several[rank]
 }
 
-// ownTokens returns the tokens of the blocks up to the last one of a request that it alone uses: whoever uses one uses all in
-// front of it.
+// ownTokens returns how many tokens up to a request's last block only this request uses. Whoever uses a block uses all blocks
+// in front of it.
 func (l *Ledger) ownTokens(last int32) (tokens int) {
 	for at := last; at > 0 && l.cache.blocks[at].users == 1; at = l.cache.blocks[at].before {
 		tokens += l.cache.tokens

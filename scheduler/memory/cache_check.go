@@ -6,7 +6,7 @@ import (
 	"maps"
 )
 
-// cacheCheck verifies a cache against the requests in memory. Its owner names them with use, then calls checkBlocks.
+// cacheCheck verifies a cache against the requests in memory. Its owner names them with Use, then calls CheckBlocks.
 type cacheCheck struct {
 	*Ledger
 	users []int32 // by block
@@ -20,8 +20,8 @@ func (l *Ledger) NewCacheCheck() *cacheCheck {
 	return &cacheCheck{l, make([]int32, len(l.cache.blocks))}
 }
 
-// Use counts a user of each block that a request's reservation uses. It returns an error where one is gone, or is not where it
-// should be.
+// Use counts a user of each block that a request's reservation uses. It returns an error if a block is gone or in the wrong
+// place.
 func (l *cacheCheck) Use(r *Reservation, request int32) error {
 	tokens := 0
 	for at := r.last; at > 0; at = l.cache.blocks[at].before {
@@ -38,8 +38,8 @@ func (l *cacheCheck) Use(r *Reservation, request int32) error {
 	return nil
 }
 
-// CheckBlocks returns an error where blocks have other users than those that were named, lie in the wrong memory, or are
-// counted wrong.
+// CheckBlocks returns an error if blocks have other users than those named, are in the wrong memory, or are counted
+// wrong.
 func (l *cacheCheck) CheckBlocks() error {
 	c := l.cache
 	hosted, pinned := int64(0), int64(0)
@@ -76,8 +76,8 @@ func (l *cacheCheck) CheckBlocks() error {
 	return nil
 }
 
-// checkBlock returns an error where a block has other users than those that were named, or has less right to its memory than
-// the block in front of it: who uses a block uses that one, and it is evicted after it.
+// checkBlock returns an error if a block has other users than those named, or if it could outlive the block in front of it:
+// whoever uses a block uses that one too, and it must be evicted first.
 func (l *cacheCheck) checkBlock(name blockName, at int32) error {
 	b := &l.cache.blocks[at]
 	if b.users != l.users[at] {
@@ -100,10 +100,10 @@ func (l *cacheCheck) checkBlock(name blockName, at int32) error {
 	return nil
 }
 
-// CheckShared returns an error where SubBatch.Shared is not the blocks that the same decoding requests use, several of them.
-// holds is the reservations by request.
+// CheckShared returns an error if SubBatch.Shared differs from the blocks that several decoding requests share. holds is the
+// reservations by request.
 func (l *cacheCheck) CheckShared(sub *scheduler.SubBatch, holds []Reservation) error {
-	users := map[int32][]int32{} // by block: places
+	users := map[int32][]int32{} // by block: indices of requests
 	for i, d := range sub.Decode {
 		for at := holds[d.Request].last; at > 0; at = l.cache.blocks[at].before {
 			users[at] = append(users[at], int32(i))

@@ -9,8 +9,8 @@ import (
 // Groups finds which cached blocks the decoding requests of a sub-batch share. It reuses its memory.
 type Groups struct {
 	users   []int32 // by block: requests of the sub-batch that use it
-	ends    []int32 // by block: the stretch that ends with it, from 1 on
-	members []int32 // of all stretches
+	ends    []int32 // by block: 1 + index of the run of blocks that ends with it
+	members []int32 // members of all runs
 }
 
 // Group sets SubBatch.Shared of all sub-batches. holds is the reservations by request.
@@ -21,8 +21,8 @@ func (g *Groups) Group(l *Ledger, subs []scheduler.SubBatch, holds []Reservation
 	}
 }
 
-// find sets SubBatch.Shared. Requests that use a block use all in front of it, so that a stretch ends where more requests use a
-// block than the one behind it.
+// find sets SubBatch.Shared of one sub-batch. Requests that use a block use all blocks in front of it, so a run ends where the
+// next block has fewer users.
 func (g *Groups) find(c *cache, sub *scheduler.SubBatch, holds []Reservation) {
 	g.users = append(g.users, make([]int32, len(c.blocks)-len(g.users))...)
 	g.ends = append(g.ends, make([]int32, len(c.blocks)-len(g.ends))...)
@@ -57,7 +57,7 @@ func (g *Groups) find(c *cache, sub *scheduler.SubBatch, holds []Reservation) {
 	slices.SortStableFunc(sub.Shared, func(a, b scheduler.Shared) int { return cmp.Compare(b.Spared(), a.Spared()) })
 }
 
-// stretch returns a Shared with room for that many requests.
+// stretch returns a Shared with space for a number of requests.
 func (g *Groups) stretch(users int32) scheduler.Shared {
 	from := len(g.members)
 	g.members = append(g.members, make([]int32, users)...)

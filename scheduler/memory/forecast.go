@@ -12,22 +12,21 @@ import (
 // requests that ended it estimates how likely a request that has emitted n tokens still
 // runs k steps later.
 //
-// The paper draws a length for each running request in every step, and admits a request
-// where the peak of their memory fits. A refused request is drawn for again, so that at
-// last a lucky draw admits it. Here the mean and the standard deviation of the memory at
-// future steps are computed instead.
+// The paper draws an output length for each running request in every step, and admits a request if
+// the peak of their memory fits. It draws again for a refused request, until a lucky draw admits
+// it. Forecast computes the mean and the standard deviation of the memory at future steps instead.
 type Forecast struct {
 	Outputs
 	margin  float64   // standard deviations that must fit beside the mean
-	longest int       // the longest output that is expected now, see survive
+	longest int       // the longest output expected now, see survive
 	sorted  []int     // the lengths
 	running []growing // requests that hold memory; the last is the one to be admitted
-	emitted []int     // tokens emitted by each of running, sorted
-	chance  []float64 // [i]: to emit more than i * width tokens
+	emitted []int     // tokens emitted by each of running, ascending
+	chance  []float64 // [i]: chance of emitting more than i * width tokens
 	width   int
 
-	// Memory that requests will need, and its variance, by rankset offset, in units a
-	// layer. Only the first reach places of a course are filled.
+	// Memory that requests will need, and its variance, by rankset offset, in units a layer. Only the
+	// first reach elements of a course are filled.
 	need, spread []course
 	reach        int
 	own          struct{ need, spread course } // need and spread of the request to be admitted
@@ -42,15 +41,15 @@ type growing struct {
 	last                   int32 // the last block of the cache that the request uses, 0 for none
 }
 
-// course is a quantity over the future: at place k its upper bound from ahead[k] steps
+// course is an upper bound of a quantity over future steps: element k holds from ahead[k] steps
 // from now until ahead[k+1].
 type course [places]float64
 
-// places is the number of times ahead at which memory is foreseen.
+// places is the number of future steps for which memory is forecast.
 const places = 253
 
-// ahead is numbers of decode steps from now: 1 to 32, then each about 1/16 larger, up to
-// the longest output that can be configured.
+// ahead lists future steps, counted from now: 1 to 32, then each about 1/16 larger than the one
+// before, up to the longest output that can be configured.
 var ahead = func() (a [places + 1]int) {
 	for k, steps := 0, 1; k <= places; k++ {
 		a[k] = steps
@@ -59,8 +58,8 @@ var ahead = func() (a [places + 1]int) {
 	return a
 }()
 
-// NewForecast returns nil where admission uses only present lengths. Its other methods do
-// nothing then, but for foresee.
+// NewForecast returns nil if admission looks at present lengths only. A nil Forecast's methods, but
+// for Foresee, do nothing.
 func NewForecast(m *scheduler.MemorySpec, ranksets int) *Forecast {
 	if m.Admission != scheduler.AdmitCurrent || m.History == 0 {
 		return nil
@@ -101,13 +100,11 @@ func (f *Forecast) AddHolder(r *Reservation, input, emitted int) {
 	f.running = append(f.running, growing{r.Offset, input, emitted, r.Shared, r.last})
 }
 
-// survive estimates the chance of a request to emit more than any number of tokens
-// (Kaplan and Meier, "Nonparametric Estimation from Incomplete Observations", 1958). At
-// each known length, some of the requests that reached it ended. Running requests count
-// too, up to their present length; else the first requests to end, which are short, would
-// seem typical. One more request is assumed that outlasts all others, up to twice the longest output so far: a request of which nothing
-// else is known is as likely to go on for as long again as not. The longest output that is configured says nothing of what requests
-// emit. Were it expected of those that outlast the first to end, which are short, an empty memory would take few requests.
+// survive estimates the chance of a request to emit more than any number of tokens (Kaplan and Meier, "Nonparametric Estimation from
+// Incomplete Observations", 1958). At each known length, some of the requests that reached it ended. Running requests count up to their
+// present length; otherwise the first requests to end, which are short, would seem typical. One more request is assumed that outlasts
+// all others and ends at twice the longest output so far: without other knowledge, a request is as likely as not to run as long again.
+// The configured longest output is no estimate: expected of all requests that outlast the first, it would let few into an empty memory.
 func (f *Forecast) survive() {
 	f.emitted = f.emitted[:0]
 	for i := range f.running {
@@ -169,8 +166,8 @@ func (f *Forecast) Foresee(l *Ledger) {
 	}
 }
 
-// expect adds the memory that a request will need. At a place, the request runs with the
-// chance of the place's first step, and has the size of its last step. A request longer
+// expect adds the memory that a request will need. Element k of a course takes the chance that the
+// request still runs at the element's first step, and its size at the last step. A request longer
 // than all expected ones is assumed to run most steps more.
 func (f *Forecast) expect(l *Ledger, r *growing, need, spread *course) {
 	now := f.longer(r.emitted)
@@ -191,9 +188,9 @@ func (f *Forecast) expect(l *Ledger, r *growing, need, spread *course) {
 	}
 }
 
-// fits says whether all requests will fit every rank at every future step, with the one
-// to be admitted at an offset and keep units free. A request alone always fits. The one to be admitted counts
-// whole, and blocks of the cache that several of the others use count once, for good.
+// fits says whether all requests will fit every rank at every future step, with the one to be admitted at an
+// offset and keep units free. A request alone always fits. The one to be admitted counts in full. Cached
+// blocks that several of the others use count once, at every step.
 func (f *Forecast) fits(l *Ledger, offset int, keep int64) bool {
 	if f == nil || len(f.running) == 1 {
 		return true

@@ -10,23 +10,23 @@ import (
 type GPU struct {
 	Model *llm.Model
 	Free  units.Bytes // after weights and reserve, over all GPUs of the replica
-	// HoldsKV says that all KV is on the GPUs, in separate memory that the Ledger
-	// accounts for. Then the prompts of cut requests take nothing from Free.
+	// HoldsKV says that all KV is on the GPUs, in separate memory that the Ledger accounts for. Cut
+	// prompts then take nothing from Free.
 	HoldsKV bool
-	// Window is the most tokens of each request in memory that keep their keys and values on the
-	// GPUs. PromptShare adds a share of its prompt to them, Share a share of all its tokens at its
-	// end. PromptShare is negative, and Share as much, where tokens since the prompt are there and the prompt's are not.
+	// Window is the largest number of tokens of each request in memory whose keys and values stay on the GPUs.
+	// PromptShare adds a share of the prompt's tokens, Share a share of all tokens at its end. If only tokens since the
+	// prompt stay, PromptShare is negative and Share is its opposite.
 	Window             int
 	PromptShare, Share float64
-	// PrefixStays says that prompts attend over what a cache has of them where it is. It takes no memory of the GPUs.
+	// PrefixStays says that prompts attend over a cached prefix where it is stored, so that it takes no GPU memory.
 	PrefixStays bool
-	// Spare has keys and values of requests that decode on the GPUs, in memory that is else free; nil: none. Its units
-	// have SpareUnit bytes, those of the Ledger beside it HomeUnit on all channels.
+	// Spare holds keys and values of requests that decode on the GPUs, in GPU memory that is otherwise free; nil:
+	// none. SpareUnit is the size of its units, HomeUnit that of the Ledger's units, over all channels.
 	Spare               *Ledger
 	SpareUnit, HomeUnit units.Bytes
 }
 
-// inSpare returns the bytes that requests have in the spare memory.
+// inSpare returns the bytes that requests hold in the spare memory.
 func (g *GPU) inSpare() units.Bytes {
 	if g.Spare == nil {
 		return 0
@@ -34,7 +34,7 @@ func (g *GPU) inSpare() units.Bytes {
 	return units.Bytes(g.Spare.Used()) * g.SpareUnit
 }
 
-// SpareUsed returns what requests have in the spare memory, in units of the other Ledger, rounded up.
+// SpareUsed returns the spare memory that requests hold, in units of the Ledger, rounded up.
 func (g *GPU) SpareUsed() int64 {
 	if g.Spare == nil {
 		return 0
@@ -47,7 +47,7 @@ func (g *GPU) BesideSpare(tokens, kvTokens int) int64 {
 	return int64((g.Model.ActivationBytes(tokens) + g.KVBytes(kvTokens) + g.SpareUnit - 1) / g.SpareUnit)
 }
 
-// Fetches says that what a cache has of a prompt comes to the GPUs, which keep it until the prompt ends.
+// Fetches says that a prompt's cached prefix is copied to the GPUs, which keep it until the prompt ends.
 func (g *GPU) Fetches() bool { return !g.HoldsKV && !g.PrefixStays }
 
 // Windowed says that requests in memory keep some of their keys and values on the GPUs.
@@ -58,8 +58,8 @@ func (g *GPU) KVBytes(tokens int) units.Bytes {
 	return units.Bytes(tokens) * g.Model.KVBytesOnGPUs()
 }
 
-// Fits says whether activations of tokens tokens and KV of kvTokens tokens of
-// unfinished prompts fit beside what is in the spare memory.
+// Fits says whether activations of tokens tokens and KV of kvTokens tokens of unfinished prompts
+// fit beside the spare memory in use.
 func (g *GPU) Fits(tokens, kvTokens int) bool {
 	if g.HoldsKV {
 		kvTokens = 0
@@ -67,7 +67,7 @@ func (g *GPU) Fits(tokens, kvTokens int) bool {
 	return g.Model.ActivationBytes(tokens)+g.KVBytes(kvTokens)+g.inSpare() <= g.Free
 }
 
-// Least returns the memory of the GPUs that a prompt takes in the smallest possible steps.
+// Least returns the GPU memory that a prompt takes in the smallest possible steps.
 func (g *GPU) Least(prompt int, spec *scheduler.Spec) units.Bytes {
 	whole := g.Model.ActivationBytes(prompt)
 	if !spec.Chunking {

@@ -8,10 +8,10 @@ import (
 	"sort"
 )
 
-// Ledger accounts for the KV memory of one replica in allocation units. A unit is one K
-// row and one V row over all banks of a rank (512 tokens of one KV head at head
-// dimension 128). The ledger accounts for one rank of each rankset, that of the channel with most: where the heads
-// of a layer divide over the channels, all hold the same; else they hold the same to a head of each request.
+// Ledger accounts for the KV memory of one replica in allocation units. A unit is one K row and one V row over all
+// banks of a rank (512 tokens of one KV head at head dimension 128). The ledger accounts for one rank of each
+// rankset, on the fullest channel. If the heads of a layer divide over the channels, all channels hold the same,
+// else the same to within a head of each request.
 //
 // A request's layer l lives on rankset (l + offset) mod R (L3, section 5.1), or
 // without rotation on rankset offset.
@@ -20,7 +20,7 @@ type Ledger struct {
 	capacity int64   // units of one rank
 	used     []int64 // units in use on the rank of each rankset
 	tokens   []int64 // reserved tokens by offset
-	filled   int64   // what is reserved of one layer: tokens of heads, or bytes with classes
+	filled   int64   // reserved content of one layer: tokens of heads, or bytes with classes
 	balance  string  // CommSpec.Balance
 	rng      *rand.Rand
 	next     int    // offset that round-robin tries first
@@ -35,16 +35,16 @@ type LedgerSpec struct {
 	HeadsPerChannel int   // KV heads
 	UnitTokens      int   // tokens of one KV head in an allocation unit
 	Capacity        int64 // units of one rank
-	Rotation        bool  // layers go round the ranksets
+	Rotation        bool  // successive layers are on successive ranksets
 
-	// Heads is the KV heads of a layer where they do not divide over Channels. Those of all layers of a rankset are
-	// dealt to the channels in turn, each layer's behind those of the one before. HeadsPerChannel, and the heads of
-	// a class, are then 1.
+	// Heads is the number of KV heads of a layer if they do not divide over Channels. A rankset deals the heads of
+	// its layers to the channels in turn, each layer's behind those of the one before. HeadsPerChannel, and the
+	// heads of a class, are then 1.
 	Heads, Channels int
 
-	// Classes are the heads of a layer on a channel where these do not all hold all tokens,
-	// Filling what they hold while a prompt is prefilled, if that is more. They replace
-	// HeadsPerChannel. UnitBytes are those of a unit.
+	// Classes are the heads of a layer on a channel, if they do not all hold all tokens; they replace
+	// HeadsPerChannel. Filling is what they hold while a prompt is prefilled, if that is more.
+	// UnitBytes is the size of a unit.
 	Classes, Filling []HeadClass
 	UnitBytes        int64
 }
@@ -73,11 +73,12 @@ func NewLedger(s LedgerSpec) *Ledger {
 	return l
 }
 
-// PlaceBy has the balance policy choose the rankset offsets of requests. BalanceRandom draws from rng.
+// PlaceBy sets the balance policy, which chooses the rankset offsets of requests. BalanceRandom draws
+// from rng.
 func (l *Ledger) PlaceBy(balance string, rng *rand.Rand) { l.balance, l.rng = balance, rng }
 
-// fits says whether a request at an offset fits every rank with units units a layer and
-// keep units left free.
+// fits says whether a request at an offset fits every rank with units units a layer, with keep
+// units left free.
 func (l *Ledger) fits(offset int, units, keep int64) bool {
 	rank := offset
 	for _, layers := range l.layersOn {
@@ -92,8 +93,8 @@ func (l *Ledger) fits(offset int, units, keep int64) bool {
 }
 
 // Room returns the offsets that have room for a request now and in the forecast f, with keep units of every rank left
-// free. f may be nil. Cached blocks of the history h, which may be nil, count where no request uses them yet; all
-// other unused blocks count as free. The result is valid until the next call.
+// free. f and h may be nil. Cached blocks of the history h count as taken if no request uses them yet; all other
+// unused blocks count as free. The result is valid until the next call.
 func (l *Ledger) Room(r Length, h *History, keep int64, f *Forecast) []int {
 	l.seek(h)
 	units := l.whileFilling(r)
@@ -117,7 +118,7 @@ func (l *Ledger) FitsEmpty(r Length) bool {
 	return true
 }
 
-// Most returns the longest request that an empty memory holds, in tokens.
+// Most returns the length in tokens of the longest request that an empty memory holds.
 func (l *Ledger) Most() int {
 	const longest = 1 << 40
 	return sort.Search(longest, func(tokens int) bool { return !l.FitsEmpty(Prompted(tokens + 1)) })
@@ -148,10 +149,9 @@ func (l *Ledger) layersFrom(offset, rank int) float64 {
 	return float64(l.layersOn[at])
 }
 
-// Reserve takes memory for a request whose prompt is to be prefilled. The balance policy
-// chooses the offset among those that room returns for the same arguments. The request uses
-// the cached blocks of its history there. Where no offset has room, Reserve changes nothing
-// and returns false.
+// Reserve takes memory for a request whose prompt is to be prefilled. The balance policy chooses
+// among the offsets that Room returns for the same arguments. The request uses the cached blocks of
+// its history there. If no offset has room, Reserve changes nothing and returns false.
 func (l *Ledger) Reserve(length Length, h *History, keep int64, f *Forecast) (Reservation, bool) {
 	if len(l.Room(length, h, keep, f)) == 0 {
 		return Reservation{}, false
@@ -168,14 +168,14 @@ func (l *Ledger) Reserve(length Length, h *History, keep int64, f *Forecast) (Re
 	return r, true
 }
 
-// count adds a reservation to the sums, or with sign -1 takes it away.
+// count adds a reservation to the sums or, with sign -1, subtracts it.
 func (l *Ledger) count(r *Reservation, sign int64) {
 	l.tokens[r.Offset] += sign * int64(r.Tokens)
 	l.filled += sign * (l.content(r.Length) - l.content(Prompted(r.Shared)))
 }
 
-// Settle frees what a reservation held only until its prompt ended. It says whether prompts
-// hold more than what stays.
+// Settle frees what a reservation held only until its prompt ended. It says whether prompts of this
+// ledger hold more than what stays.
 func (l *Ledger) Settle(r *Reservation) bool {
 	before := l.holds(r)
 	r.Filling = false
@@ -183,7 +183,7 @@ func (l *Ledger) Settle(r *Reservation) bool {
 	return l.filling != nil
 }
 
-// choose returns one of the spare offsets.
+// choose returns one of the offsets in spare.
 func (l *Ledger) choose() int {
 	switch l.balance {
 	case scheduler.BalanceRandom:
@@ -208,8 +208,8 @@ func (l *Ledger) choose() int {
 	return best
 }
 
-// Grow extends a smaller reservation to tokens tokens, in whole units. Where a rank has
-// no room, it changes nothing and returns false.
+// Grow extends a reservation to tokens tokens, in whole units. If a rank has no room, it changes
+// nothing and returns false.
 func (l *Ledger) Grow(r *Reservation, tokens int) bool { return l.GrowBeside(r, tokens, 0) }
 
 // GrowBeside is Grow that leaves keep units of every rank free.
@@ -220,7 +220,7 @@ func (l *Ledger) GrowBeside(r *Reservation, tokens int, keep int64) bool {
 	grown := *r
 	grown.Tokens = l.Whole(tokens)
 	more := l.holds(&grown) - l.holds(r)
-	if l.classes != nil && more > 0 && !l.fits(r.Offset, more, keep) { // units of heads that skip tokens end elsewhere
+	if l.classes != nil && more > 0 && !l.fits(r.Offset, more, keep) { // units of heads that skip tokens end at other lengths
 		grown.Tokens = tokens
 		more = l.holds(&grown) - l.holds(r)
 	}
@@ -276,7 +276,7 @@ func (l *Ledger) HeldBy(r *Reservation) (units int64) {
 // Capacity returns the units of all ranks of one channel.
 func (l *Ledger) Capacity() int64 { return l.capacity * int64(len(l.used)) }
 
-// UnitsOf returns the units that a request of that many tokens takes in all layers on one channel, where heads hold all tokens.
+// UnitsOf returns the units that a request of that many tokens takes in all layers on one channel, if heads hold all tokens.
 func (l *Ledger) UnitsOf(tokens int) (units int64) {
 	for _, layers := range l.layersOn {
 		units += int64(layers) * l.perLayer(Prompted(tokens))
@@ -284,14 +284,13 @@ func (l *Ledger) UnitsOf(tokens int) (units int64) {
 	return units
 }
 
-// Unfilled returns what a reserved length has beyond a context, in the terms of content.
+// Unfilled returns how much a reserved length exceeds a context, in the unit of content.
 func (l *Ledger) Unfilled(reserved Length, context int) int64 {
 	return l.content(reserved) - l.content(Length{reserved.Prompt, context})
 }
 
-// Fragmentation returns the share of the rows in use that no token fills. unused is the
-// sum of unfilled over all reservations. It is 0 where no memory
-// is in use.
+// Fragmentation returns the share of the rows in use that no token fills. unused is the sum of
+// Unfilled over all reservations. It is 0 if no memory is in use.
 func (l *Ledger) Fragmentation(unused int64) float64 {
 	layers := 0
 	for _, n := range l.layersOn {

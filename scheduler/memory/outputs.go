@@ -2,7 +2,7 @@ package memory
 
 import "github.com/l3sim/l3sim/scheduler"
 
-// latestOutputs is how many output lengths are remembered where no forecast says so.
+// latestOutputs is the number of output lengths to remember if no forecast sets it.
 const latestOutputs = 1000
 
 // Outputs remembers the output lengths of the latest requests that ended.
@@ -23,7 +23,7 @@ func NewOutputs(m *scheduler.MemorySpec) Outputs {
 	return Outputs{most: m.MaxTokens, keep: keep}
 }
 
-// Ended records the output length of a request that has ended. It returns the length that is forgotten for it, 0 for none.
+// Ended records the output length of a request that has ended. It returns the length that it displaces, 0 for none.
 func (o *Outputs) Ended(output int) (forgotten int) {
 	o.sum += output
 	if len(o.lengths) < o.keep {
@@ -37,10 +37,10 @@ func (o *Outputs) Ended(output int) (forgotten int) {
 	return forgotten
 }
 
-// Mean estimates the mean output length: the tokens that all requests have emitted, those that have ended and those that
-// run, for each request that ended. It is the estimate for requests that end in each step with the same chance, at whatever
-// length. So one request that outlasts all that have ended adds the tokens that it has, and not what it may emit yet.
-// Before any request has ended the mean is the longest output. running is the tokens that running requests have emitted.
+// Mean estimates the mean output length: the tokens emitted by all requests, ended and running, over the number of ended
+// requests. This is the maximum-likelihood estimate if requests end in each step with the same chance. A request that
+// outlasts all others then adds only the tokens that it has. Before any request has ended the mean is the longest output.
+// running is the number of tokens that running requests have emitted.
 func (o *Outputs) Mean(running int) float64 {
 	if len(o.lengths) == 0 {
 		return float64(o.most)
@@ -48,7 +48,8 @@ func (o *Outputs) Mean(running int) float64 {
 	return min(float64(o.most), float64(running+o.sum)/float64(len(o.lengths)))
 }
 
-// Likely is Mean, but that before any request has ended it is the tokens of those that run, as if these were one that ends now.
+// Likely is Mean, except that before any request has ended it is the tokens of those that run, as if they were one request that
+// ends now.
 func (o *Outputs) Likely(running int) float64 {
 	return min(float64(o.most), float64(running+o.sum)/float64(max(1, len(o.lengths))))
 }

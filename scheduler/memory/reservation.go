@@ -8,23 +8,24 @@ type Reservation struct {
 	Length
 	Filling bool // the prompt has not ended
 	Host    bool // in the host's memory, where a replica has two
-	Near    bool // in the GPUs' spare memory, where the home of keys and values is elsewhere
-	Window  int  // tokens on the GPUs beside this memory
-	// Shared is how many of the first tokens are in blocks of the cache, which other requests may use, too.
+	Near    bool // in the GPUs' spare memory, with all other keys and values elsewhere
+	Window  int  // tokens on the GPUs, in addition to this memory
+	// Shared is the number of first tokens that are in blocks of the cache, which other requests may use,
+	// too.
 	Shared int
 	last   int32 // the last block of the cache that the request uses, 0 for none
 }
 
-// HeadClass is heads that hold the same tokens: those of the prompt, those after it or all, beyond Skip, a
-// share of them, at most Most.
+// HeadClass is heads that hold the same tokens. They hold the prompt's tokens, those after it or all; of
+// these they leave out the first Skip, take a share, and keep at most Most.
 type HeadClass struct {
 	Heads      int
 	TokenBytes int64 // of one head
 	OfPrompt   bool
-	Skip       int     // negative: as many more
+	Skip       int     // negative: as many tokens in addition
 	Share      float64 // 0: all
 	Most       int     // 0: no limit
-	// AfterPrompt is of the tokens that follow the prompt alone.
+	// AfterPrompt says that only tokens after the prompt are held.
 	AfterPrompt bool
 }
 
@@ -47,25 +48,25 @@ func (c *HeadClass) tokens(r Length) int64 {
 	return int64(n)
 }
 
-// Length is what the memory of a request depends on.
+// Length determines the memory of a request.
 type Length struct {
 	Prompt int // tokens that are prefilled
-	Tokens int // with keys and values, the prompt's among them
+	Tokens int // tokens with keys and values, the prompt's included
 }
 
-// Prompted is a length that is all prompt.
+// Prompted returns a length that is all prompt.
 func Prompted(tokens int) Length { return Length{tokens, tokens} }
 
-// shape is how many units a request of a given length takes, and where.
+// shape says how many units a request of a given length takes, and where.
 type shape struct {
 	unitTokens int         // tokens of one KV head in a unit
 	heads      int         // KV heads of the model on one channel
 	unitBytes  int64       // bytes of a unit; only where there are classes
 	classes    []HeadClass // nil: all heads hold all tokens
-	filling    []HeadClass // nil: a prompt takes no more while it is prefilled than after
+	filling    []HeadClass // nil: a prompt takes no more memory while it is prefilled than after
 	block      int         // tokens of a block of the cache; 0 without one
-	// layersOn[k] is the layers of a request on rankset (offset + k) mod R, times heads the KV heads on the channel with
-	// most. Where heads do not divide over the channels it is these KV heads, and heads is 1.
+	// layersOn[k] is the number of a request's layers on rankset (offset + k) mod R. Times heads, it is the number of KV
+	// heads on the fullest channel. If heads do not divide over the channels, it is this number itself, and heads is 1.
 	layersOn []int
 }
 
@@ -77,7 +78,8 @@ func (l *shape) perLayer(r Length) int64 {
 	return l.units(l.classes, r)
 }
 
-// units returns the allocation units of a request: each head's tokens are rounded up alone.
+// units returns the allocation units of a request in one layer on a channel; the tokens of each
+// head are rounded up separately.
 func (l *shape) units(classes []HeadClass, r Length) (units int64) {
 	for i := range classes {
 		c := &classes[i]
@@ -86,7 +88,7 @@ func (l *shape) units(classes []HeadClass, r Length) (units int64) {
 	return units
 }
 
-// whileFilling returns the units of perLayer, and at least what the prompt takes until it ends.
+// whileFilling returns the larger of perLayer and what the prompt takes until it ends.
 func (l *shape) whileFilling(r Length) int64 {
 	units := l.perLayer(r)
 	if l.filling != nil {
@@ -103,7 +105,8 @@ func (l *shape) holds(r *Reservation) int64 {
 	return l.perLayer(r.Length) - l.shared(r)
 }
 
-// shared returns the units of holds that are in blocks of the cache.
+// shared returns how many units of a reservation are in blocks of the cache, in one layer on a
+// channel.
 func (l *shape) shared(r *Reservation) int64 {
 	if r.Shared == 0 {
 		return 0
@@ -111,8 +114,8 @@ func (l *shape) shared(r *Reservation) int64 {
 	return int64(r.Shared/l.block) * l.blockUnits()
 }
 
-// blockUnits returns the units of a block of the cache in one layer on a channel: whole units of all heads. What is left of a block of
-// narrow classes (index keys) counts with each request that uses it.
+// blockUnits returns the whole units of a cached block in one layer on a channel, over all heads. The remainder of a block of narrow
+// classes (index keys) counts with each request that uses it.
 func (l *shape) blockUnits() int64 {
 	if l.classes == nil {
 		return int64(l.block/l.unitTokens) * int64(l.heads)
@@ -125,7 +128,7 @@ func (l *shape) blockUnits() int64 {
 	return units
 }
 
-// content returns what a request fills of its units in one layer: tokens of heads, or bytes
+// content returns how much of its units a request fills in one layer: tokens of heads, or bytes
 // with classes.
 func (l *shape) content(r Length) (n int64) {
 	if l.classes == nil {

@@ -6,26 +6,27 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// Costs returns the times of an iteration in which CPUs compute the attention
-// of some requests beside the GPUs. It is what offloading asks of the hardware above it; package
-// system answers with the costs that it will charge. A time is that of one layer unless its comment says more.
+// Costs returns the times of an iteration in which CPUs compute the attention of some requests while the GPUs
+// work. It is the only hardware model that offloading uses; package system implements it with the costs that
+// it will charge. A time is that of one layer unless its comment says more.
 type Costs interface {
 	// Linear returns the time of the batched operations for a number of tokens.
 	Linear(tokens int) units.Duration
 	// Attention returns the time of attention on the GPUs, for the sub-batch's prompts
 	// and for the requests that it decodes on the GPUs.
 	Attention(s *scheduler.SubBatch, step int64) units.Duration
-	// HostAttention returns the time of attention on the CPUs for a number of requests
-	// with tokens tokens of context in all. It includes the transfers of their vectors.
+	// HostAttention returns the time of attention on the CPUs for a number of requests whose contexts
+	// sum to tokens, transfers of their vectors included.
 	HostAttention(requests int, tokens int64) units.Duration
-	// Move returns the transfer time of the keys and values of tokens tokens from the GPUs to
-	// the host, for all layers, Fetch that of their way back.
+	// Move returns the time to transfer the keys and values of tokens tokens of all layers from the
+	// GPUs to the host; Fetch is the other direction.
 	Move(tokens int) units.Duration
 	Fetch(tokens int) units.Duration
 	// Iteration returns the exact time of a whole iteration.
 	Iteration(b *scheduler.Batch) units.Duration
-	// Latest returns how long the iteration took that ran last, and for how long in it the links to
-	// the GPUs (up) and from them (down) carried neither vectors nor prompts of the iteration.
+	// Latest returns the duration of the latest iteration, and for how much of it the links to the
+	// GPUs (up) and from them (down) were idle: they carried neither vectors nor prompts of the
+	// iteration.
 	Latest() (took, up, down units.Duration)
 }
 
@@ -34,44 +35,44 @@ type Costs interface {
 // Memory Crisis with CPU Offloading for Online LLM Inference", MLSys 2025, sections
 // 3 and 4).
 //
-// A policy of continuous batching forms an iteration from the GPUs' requests. Requests of the
-// host may join, in one sub-batch or in two. Of two, the first has the prompts, the
-// requests that decode on the GPUs, and maybe requests of the host. The second has only
-// requests of the host. While the GPUs compute for one sub-batch, the CPUs compute
-// attention for the other. Requests of the host that do not fit sit the iteration out,
-// until it is their turn (takeTurn) or the GPUs have room for them (swapIn).
+// A policy of continuous batching forms an iteration from the GPUs' requests. Requests of the host
+// may join, in one sub-batch or in two. With two, the first has the prompts, the requests that
+// decode on the GPUs, and possibly requests of the host; the second has only requests of the host.
+// While the GPUs compute for one sub-batch, the CPUs compute attention for the other. Requests of
+// the host that do not fit sit the iteration out, until it is their turn (takeTurn) or the GPUs
+// have room for them (swapIn).
 //
-// With Memories.AllOnHost the CPUs compute all decode attention, in two sub-batches that take
-// turns on GPUs and CPUs (FastDecode: He and Zhai, 2024). Else they help where
-// that is faster than the GPUs alone.
+// With Memories.AllOnHost the CPUs compute all decode attention, in two sub-batches that take turns
+// on GPUs and CPUs (FastDecode: He and Zhai, 2024). Otherwise they help if that is faster than the
+// GPUs alone.
 type Former struct {
 	costs Costs
-	// maxDelay is how much longer the GPUs' iterations may take for the host's requests, as a
-	// share of their time: once where these fit, once for turns of those that do not.
+	// maxDelay is the share by which the GPUs' iterations may take longer for the host's requests:
+	// once for those whose attention nearly hides, once for turns of the others.
 	maxDelay float64
 
 	s      *forming.State // of the replica whose iteration is being formed
 	streak forming.Streak
-	counts bool // the time of the iteration formed last counts: for swaps, or for turns
+	counts bool // the time of the latest iteration counts: for swaps, or for turns
 	swaps  swapState
 	turns  turns
 	shut   refusedBy       // the request that the GPUs refused memory, until it may ask again
-	gpus   scheduler.Batch // scratch: a batch whose time is computed
-	trial  trial           // scratch, too
+	gpus   scheduler.Batch // scratch: a batch whose time is predicted
+	trial  trial           // scratch
 	watch  watch
 }
 
-// swapState is the requests that change memory.
+// swapState is the requests in transfer between memories.
 type swapState struct {
-	full    int64          // releases of GPU memory when it had no room for a swap in: none starts until there are more; -1: it has room
+	full    int64          // releases of GPU memory when it last had no room for a swap in, which waits for the next release; -1: it has room
 	leaving units.Duration // transfer time left of swaps out to the host
 	took    units.Duration // duration of the latest iteration
 }
 
-// turns is what the host's requests that do not fit an iteration get (takeTurn).
+// turns rations the turns of host requests that do not fit an iteration (takeTurn).
 type turns struct {
-	request int32          // the request that has its turn in the present iteration; else nobody
-	credit  units.Duration // what turns may cost by now
+	request int32          // the request whose turn the present iteration is; else nobody
+	credit  units.Duration // time that turns may cost by now
 }
 
 // refusedBy is a request to which the GPUs refused memory. The refusal is void once memory of the GPUs is freed.
@@ -80,15 +81,15 @@ type refusedBy struct {
 	freed   int64 // releases of GPU memory before the refusal
 }
 
-// nobody is the number of no request.
+// nobody is no request's index.
 const nobody = -1
 
-// open is that no request is refused memory.
+// open is the refusal of no request.
 var open = refusedBy{request: nobody}
 
-// New returns the Former of a replica with a host's memory and two sub-batches. maxDelay is the share
-// by which the GPUs' iterations may be longer for the host's requests: once where their attention nearly
-// hides, once for turns of those whose attention does not.
+// New returns the Former of a replica with a host's memory and two sub-batches. maxDelay is the share by
+// which the GPUs' iterations may take longer for the host's requests: once for those whose attention
+// nearly hides, once for turns of the others.
 func New(costs Costs, maxDelay float64) *Former {
 	return &Former{
 		costs: costs, maxDelay: maxDelay, shut: open, swaps: swapState{full: -1}, turns: turns{request: nobody},
@@ -129,16 +130,16 @@ func (o *Former) Form(s *forming.State) {
 	o.counts = !b.Empty() && (len(s.Host.Decoding)+len(s.Host.SwapIns) > 0 || o.swaps.leaving > 0)
 }
 
-// askAgain has the queue's head ask again that the host refused, once what it was refused for has changed: the forecast, or which
-// attention hides. A refusal for lack of memory waits for memory.
+// askAgain lets the queue's head ask the host again once the cause of its refusal has changed: the forecast, or which attention
+// hides. A refusal for lack of memory waits for memory.
 func (o *Former) askAgain() {
 	if s := o.s; s.IsOld(s.Host.Refusal) {
 		s.Queue.Blocked = false
 	}
 }
 
-// account notes how long the latest iteration took, where that counts: swaps progressed while
-// the links were idle in it, and turns get their share of it.
+// account adds up the time of the latest iteration, if it counts: swaps progress while the links
+// are idle, and turns earn their share of it.
 func (o *Former) account() {
 	if !o.counts {
 		return
@@ -158,8 +159,8 @@ func (o *Former) account() {
 	}
 }
 
-// promptsFirst forms an iteration of prompts where memory has room for one. It returns
-// whether the iteration has a prompt.
+// promptsFirst forms an iteration of prompts if memory has room for one, and returns whether it
+// did.
 func (o *Former) promptsFirst() bool {
 	decoding := len(o.s.Decoding) + len(o.s.Host.Decoding)
 	if !o.s.Queue.Asks() || o.streak.Over(o.s.PrefillStreak, decoding) {
@@ -180,8 +181,8 @@ func (o *Former) clear() {
 	o.s.Dealt, o.turns.request = -1, nobody
 }
 
-// step has the GPUs' requests take a step. The host's requests of the step before take
-// part again, unless it is time to choose them again.
+// step makes the GPUs' requests take a step. The host's requests of the step before take part
+// again, unless it is time to choose again.
 func (o *Former) step() {
 	s, b := o.s, &o.s.Batch
 	b.Step++
@@ -197,8 +198,8 @@ func (o *Former) step() {
 	}
 }
 
-// help chooses the requests of the host that take part, if it is time to choose them
-// again. GPUs without work wait for a swap in, or for all swaps out.
+// help chooses the host's requests that take part, if it is time to choose again. GPUs without work
+// wait for a swap in, or for all swaps out.
 func (o *Former) help() {
 	s, b := o.s, &o.s.Batch
 	prompts := len(b.Sub[0].Prefill) > 0

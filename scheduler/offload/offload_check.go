@@ -6,24 +6,24 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// watch is what Check knows of the iterations before: of those that decode.
+// watch is Check's record of the iterations that decode.
 type watch struct {
-	ran, turns units.Duration // time of all iterations; what turns added to them
+	ran, turns units.Duration // time of all iterations; time that turns added to them
 	waits      map[int32]*wait
 }
 
 // wait is the wait of one request that sits out on the host.
 type wait struct {
 	since      int64          // step of its beginning
-	ran, turns units.Duration // those of watch then; turns less what they may cost later
-	iterations units.Duration // since then; each rounds a picosecond
+	ran, turns units.Duration // values of watch then; turns without what they may cost later
+	iterations units.Duration // iterations since then; each may round off a picosecond
 	passed     int            // turns of others since then
-	before     int            // others that may have waited for longer
+	before     int            // others that may have waited longer
 }
 
 // Check returns an error where a request that sits out on the host waits for longer than it may. It is called once for each
-// iteration that has been formed. A request waits for one turn of each that was on the host before it, and while nobody
-// has a turn, maxDelay of the time since it sits out is less than what turns took of it.
+// iteration that has been formed. A request waits for one turn of each request that was on the host before it. While nobody
+// has a turn, turns must have taken more than maxDelay of the time that it has waited.
 func (o *Former) Check() error {
 	b, w := &o.s.Batch, &o.watch
 	if b.Decoding() == 0 {

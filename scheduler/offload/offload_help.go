@@ -6,10 +6,9 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// helpBest adds requests of the host to the iteration of the GPUs, in the GPUs' sub-batch
-// or in NEO's two. As NEO does, it runs what has most requests per time, or none of the
-// host. But with them the iteration may take only maxDelay longer than if the CPUs'
-// attention took no time.
+// helpBest adds requests of the host to the GPUs' iteration, in the GPUs' sub-batch or in two as in
+// NEO. As NEO does, it chooses the variant with most requests per time, or none of the host's. The
+// iteration may take at most maxDelay longer than if the CPUs' attention took no time.
 func (o *Former) helpBest() {
 	b := &o.s.Batch
 	rows, attention := b.Sub[0].Tokens(), o.costs.Attention(&b.Sub[0], b.Step)
@@ -30,12 +29,11 @@ func (o *Former) helpBest() {
 	}
 }
 
-// pack puts requests of the host into the iteration, into the GPUs' sub-batch or over two,
-// and returns how many. It adds them, the oldest first, while the CPUs' attention for a
-// sub-batch takes no longer than the GPUs' work meanwhile: attention for the same one (and
-// maxDelay more), or besides that the batched operations of the other. With two, the next
-// request goes to the one with more time left. A request that does not fit is passed over,
-// and so are all with longer contexts.
+// pack puts requests of the host into the iteration, into the GPUs' sub-batch or over two, and
+// returns how many. It adds them, oldest first, as long as the CPUs' attention for a sub-batch
+// hides behind the GPUs' work: with one sub-batch, its own attention (and maxDelay); with two, also
+// the other's batched operations. With two, the next request goes to the one with more time left. A
+// request that does not fit is skipped, and so are all with longer contexts.
 func (o *Former) pack(over int) (added int) {
 	o.unpack()
 	b := &o.s.Batch
@@ -59,7 +57,7 @@ func (o *Former) pack(over int) (added int) {
 	add := func(n int, context int64) {
 		tokens[to], requests[to], contexts[to] = tokens[to]+n*each, requests[to]+n, contexts[to]+context
 	}
-	room, shortest := o.roomBeside()-1, int64(never) // one is left for a turn
+	room, shortest := o.roomBeside()-1, int64(never) // keeps one place for a turn
 	hosts := o.s.Host.Decoding
 	for k := 0; k < len(hosts) && added < room; k++ {
 		h := &hosts[k]
@@ -83,7 +81,7 @@ func (o *Former) pack(over int) (added int) {
 	return added
 }
 
-// slack is how much longer than a time it may take for the sake of the host's requests.
+// slack is the delay of an iteration of a given time that the host's requests may cause.
 func (o *Former) slack(time units.Duration) units.Duration {
 	return units.Duration(float64(o.maxDelay * float64(time)))
 }
@@ -91,7 +89,7 @@ func (o *Former) slack(time units.Duration) units.Duration {
 // never is longer than any context.
 const never = 1 << 62
 
-// join puts a request of the host into a sub-batch.
+// join adds a request of the host to a sub-batch.
 func (o *Former) join(h *forming.Hosted, sub int) {
 	if h.Chosen = true; !h.Runs {
 		h.Settle(o.s.Batch.Step)
@@ -99,7 +97,7 @@ func (o *Former) join(h *forming.Hosted, sub int) {
 	o.s.Batch.Sub[sub].Host = append(o.s.Batch.Sub[sub].Host, h.Decoding)
 }
 
-// unpack takes the host's requests out of the iteration.
+// unpack removes the host's requests from the iteration.
 func (o *Former) unpack() {
 	for i := range o.s.Batch.Sub {
 		o.s.Batch.Sub[i].Host = o.s.Batch.Sub[i].Host[:0]
@@ -109,8 +107,7 @@ func (o *Former) unpack() {
 	}
 }
 
-// spreadBest has the requests of the host decode in one sub-batch or in two, whichever
-// takes less time.
+// spreadBest puts the host's requests into one sub-batch or into two, whichever takes less time.
 func (o *Former) spreadBest() {
 	o.spread(1)
 	one := o.costs.Iteration(&o.s.Batch)
@@ -122,8 +119,8 @@ func (o *Former) spreadBest() {
 	}
 }
 
-// spread puts the requests of the host into one sub-batch, or into two with about equal
-// sums of contexts.
+// spread puts the host's requests into one sub-batch, or into two with about equal sums of
+// contexts.
 func (o *Former) spread(over int) {
 	var tokens [2]int64
 	hosts := o.s.Host.Decoding
@@ -138,8 +135,7 @@ func (o *Former) spread(over int) {
 	}
 }
 
-// choose has the chosen requests of the host take part from this step on. The others
-// sit out.
+// choose makes the chosen requests of the host take part from this step on. The others sit out.
 func (o *Former) choose() {
 	hosts := o.s.Host.Decoding
 	for i := range hosts {
@@ -151,15 +147,15 @@ func (o *Former) choose() {
 	}
 }
 
-// start has a request of the host take part from this step on, or sit out.
+// start makes a request of the host take part from this step on, or sit out.
 func (o *Former) start(h *forming.Hosted, runs bool) {
 	h.Runs, h.Settled, h.Since = runs, o.s.Batch.Step, o.s.Batch.Step
 	o.s.Batch.Pauses = append(o.s.Batch.Pauses, scheduler.Pause{Request: h.Request, Ends: runs})
 }
 
-// takeTurn has the request of the host that has sat out longest take part in this one
-// iteration, if the turns before cost no more than maxDelay of the time. So each waits at
-// most for what the turns of all those before it add to iterations, over maxDelay.
+// takeTurn makes the host's request that has sat out longest take part in this one iteration, if
+// the turns so far cost no more than maxDelay of the time. A request thus waits at most until
+// maxDelay of the time covers what the turns before it cost.
 func (o *Former) takeTurn() {
 	if o.turns.credit < 0 {
 		return
@@ -185,7 +181,7 @@ func (o *Former) takeTurn() {
 	o.turns.credit -= o.costs.Iteration(&o.s.Batch)
 }
 
-// endTurn has the request whose turn it was sit out again.
+// endTurn makes the request whose turn it was sit out again.
 func (o *Former) endTurn() {
 	if o.turns.request == nobody {
 		return
@@ -196,9 +192,9 @@ func (o *Former) endTurn() {
 	o.turns.request = nobody
 }
 
-// hides says whether the CPUs' attention for a prompt's request and for all that the host
-// has would hide in a step: the step takes no longer, but for maxDelay, than it would if
-// that attention took no time.
+// hides says whether the CPUs' attention for a prompt's request and for all requests of the host
+// would hide in a step: the step then takes at most maxDelay longer than if that attention took no
+// time.
 func (o *Former) hides(prompt int) bool {
 	hosts := o.s.Host.Decoding
 	requests, tokens := 1+len(hosts), int64(prompt)

@@ -6,8 +6,8 @@ import (
 	"github.com/l3sim/l3sim/scheduler/memory"
 )
 
-// stays says whether a request that could move up, to memory of the GPUs for tokens, does not. Else the GPUs would have nothing to do
-// but wait for its keys and values, for longer than its steps would be faster there.
+// stays says whether a request that could move up to the GPUs stays on the host. It stays if the GPUs would only wait for its keys
+// and values, for longer than its steps gain there. tokens is the GPU memory that it would take.
 func (o *Former) stays(h *forming.Hosted, tokens int) bool {
 	s := o.s
 	if len(s.Decoding)+len(s.Host.SwapIns) > 0 || o.promptsFit(tokens) || o.hostIsFull() {
@@ -27,8 +27,8 @@ func (o *Former) stays(h *forming.Hosted, tokens int) bool {
 	return float64(o.stepsLeft(h)*float64(saves)) <= float64(o.costs.Fetch(h.NextContext(s.Batch.Step+1)-1))
 }
 
-// promptsFit says whether a prompt runs beside a request that moves up into tokens of the GPUs' empty memory: one under way, or the
-// head of the queue.
+// promptsFit says whether a prompt can run beside a request that takes tokens of the GPUs' empty memory: a prompt in progress, or
+// the head of the queue.
 func (o *Former) promptsFit(tokens int) bool {
 	s := o.s
 	if s.Queue.Len() == 0 {
@@ -41,15 +41,15 @@ func (o *Former) promptsFit(tokens int) bool {
 	return true
 }
 
-// hostIsFull says that the host may have no room for the next tokens of its requests: one that stayed would lose its memory.
+// hostIsFull reports that the host may have no room for the next tokens of its requests. One that stayed would be preempted.
 func (o *Former) hostIsFull() bool {
 	s := o.s
 	next := len(s.Host.Decoding) * (1 + s.Speculation.Ahead())
 	return s.Grows() && len(s.HostLedger.Room(memory.Prompted(next), nil, 0, nil)) == 0
 }
 
-// stepsLeft estimates how many more steps a request of the host takes. One whose output is longer than expected is as likely to go
-// on for as long again as not.
+// stepsLeft estimates how many more steps a request of the host takes. A request beyond its expected output is assumed to emit as
+// much again.
 func (o *Former) stepsLeft(h *forming.Hosted) float64 {
 	s := o.s
 	emitted := float64(h.NextContext(s.Batch.Step+1) - s.Requests[h.Request].Input)
@@ -60,7 +60,7 @@ func (o *Former) stepsLeft(h *forming.Hosted) float64 {
 	return left / s.Speculation.Mean()
 }
 
-// atStep returns a request of the host as it would decode in a step, the next in which it does.
+// atStep returns a request of the host as it would decode if the given step were its next.
 func atStep(h *forming.Hosted, step int64) scheduler.Decoding {
 	d := h.Decoding
 	d.Base = int64(h.NextContext(step+1)) - step

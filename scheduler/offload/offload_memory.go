@@ -6,11 +6,10 @@ import (
 	"github.com/l3sim/l3sim/scheduler/memory"
 )
 
-// admit reserves memory for the queue's head. The GPUs come first, unless an older
-// request on the host waits for their memory. Else the host takes it, where the CPUs can
-// attend for it too, and that spares the GPUs time. A prompt for the host runs in this iteration, beside the GPUs' prompts,
-// or is not admitted: held for the next iteration, it would delay prompts that the GPUs take
-// then.
+// admit reserves memory for the queue's head. The GPUs come first, unless an older request on the host waits for their
+// memory. The host is second, if its CPUs can also attend for the request and that saves GPU time. A prompt for the host
+// runs in this iteration, beside the GPUs' prompts, or is not admitted: held for the next iteration, it would delay the
+// GPUs' prompts.
 func (o *Former) admit(w *forming.Waiting) bool {
 	s, q := o.s, &o.s.Queue
 	onGPUs := s.GPUsHold(w.Request, w.Prompt)
@@ -20,7 +19,7 @@ func (o *Former) admit(w *forming.Waiting) bool {
 		return s.Refuse(forming.NoSeat, false)
 	}
 	if s.Overtakes(w) {
-		q.Refusal, o.shut = forming.Refusal{}, open // it asks again once that one has its memory
+		q.Refusal, o.shut = forming.Refusal{}, open // it asks again once the older request has its memory
 	} else if onGPUs && o.askGPUs(w) {
 		return true
 	}
@@ -42,9 +41,9 @@ func (o *Former) admit(w *forming.Waiting) bool {
 	return false
 }
 
-// askGPUs reserves memory of the GPUs for the queue's head. After a refusal it asks again
-// only when the GPUs alone would ask again. The host is asked more often; if the GPUs were
-// too, they would use other forecasts than the GPUs alone, and results would differ.
+// askGPUs reserves memory of the GPUs for the queue's head. After a refusal it asks again only when
+// a system of GPUs alone would. The host is asked more often; with the GPUs asked as often, their
+// forecasts, and so results, would differ from GPUs alone.
 func (o *Former) askGPUs(w *forming.Waiting) bool {
 	asked := refusedBy{w.Request, o.s.Usage.Freed}
 	if o.shut == asked {
@@ -57,7 +56,7 @@ func (o *Former) askGPUs(w *forming.Waiting) bool {
 	return true
 }
 
-// fillBeside adds prompts to the iteration, and leaves room for a turn of the host.
+// fillBeside adds prompts to the iteration, and leaves room for a turn of the host's requests.
 func (o *Former) fillBeside() {
 	sub := &o.s.Batch.Sub[0]
 	n := len(sub.Host)
@@ -68,8 +67,8 @@ func (o *Former) fillBeside() {
 	sub.Host = sub.Host[:n]
 }
 
-// stayOnGPUs concerns a cut prompt that goes to the host after its last chunk, and is on
-// the GPUs until then. If the GPUs now have room for its request, it stays on the GPUs.
+// stayOnGPUs handles a cut prompt that is on the GPUs and goes to the host after its last chunk. If
+// the GPUs now have room for its request, it stays there.
 func (o *Former) stayOnGPUs() {
 	s := o.s
 	if s.Queue.Len() == 0 {
@@ -107,9 +106,9 @@ func (o *Former) makeRoom() int32 {
 	return s.DropDecoding(at)
 }
 
-// dropPrompts takes the memory of requests that prefill, the last one first, until one
-// matches. It returns that one. Requests that keep memory stay at the head of the queue.
-// Without a match all have lost it, so that a decoding request may return to the head.
+// dropPrompts takes the memory of requests that prefill, last first, until match is true for one,
+// which it returns. Requests that keep memory stay at the head of the queue. Without a match all
+// lose it, so that a decoding request may return to the head.
 func (o *Former) dropPrompts(match func(*forming.Waiting) bool) (request int32, ok bool) {
 	held := o.s.Queue.Held()
 	for i := len(held) - 1; i >= 0; i-- {
@@ -121,15 +120,15 @@ func (o *Former) dropPrompts(match func(*forming.Waiting) bool) (request int32, 
 	return 0, false
 }
 
-// growHosted extends the memory of the host's requests to their next context. Where the
-// host is full, the request that arrived last gives up its memory and is computed again.
+// growHosted extends the memory of the host's requests to their next context. If the host is full,
+// the request that arrived last is preempted and recomputed later.
 func (o *Former) growHosted() {
 	s := o.s
 	for i := 0; i < len(s.Host.Decoding); i++ {
 		h := &s.Host.Decoding[i]
 		request, context := h.Request, h.NextContext(s.Batch.Step)
 		if h.Movable && !s.GPUsHold(request, context) {
-			h.Movable, s.Queue.Blocked = false, false // it goes before others to the GPUs no more
+			h.Movable, s.Queue.Blocked = false, false // it goes to the GPUs before others no more
 		}
 		for !s.HostLedger.Grow(&s.Holds[request], context+s.Speculation.Ahead()) {
 			if o.dropHosted() == request {
@@ -139,8 +138,7 @@ func (o *Former) growHosted() {
 	}
 }
 
-// dropHosted takes the host's memory of the request there that arrived last, and
-// returns that request.
+// dropHosted preempts the request on the host that arrived last, and returns it.
 func (o *Former) dropHosted() int32 {
 	if request, ok := o.dropPrompts(func(w *forming.Waiting) bool { return w.Hold.Host }); ok {
 		return request
@@ -153,9 +151,8 @@ func (o *Former) dropHosted() int32 {
 	return h.Request
 }
 
-// roomBeside returns the number of requests of the host that fit the iteration beside what
-// it has. Without prompts all of them fit; else MaxBatchTokens and the activations' memory
-// bound them.
+// roomBeside returns how many requests of the host can join the iteration. Without prompts all can;
+// with prompts, MaxBatchTokens and the activations' memory bound them.
 func (o *Former) roomBeside() int {
 	s := o.s
 	if len(s.Batch.Sub[0].Prefill) == 0 {

@@ -9,10 +9,9 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// swapIn swaps requests of the host in once the GPUs have room, the oldest first. It
-// starts as many as the links carry in an iteration as long as the latest one. A request
-// whose transfer ends within the iteration takes part in it: each of its layers runs
-// when that layer's keys and values are there.
+// swapIn swaps requests of the host in once the GPUs have room, the oldest first. It starts as many
+// as the links can carry in the time of the latest iteration. A request whose transfer ends within
+// the iteration takes part in it: each layer runs once its keys and values are there.
 func (o *Former) swapIn() {
 	s := o.s
 	s.Host.Stay = false
@@ -22,7 +21,7 @@ func (o *Former) swapIn() {
 	if len(s.Host.SwapIns) == 0 {
 		return
 	}
-	s.Batch.Step++ // requests are entered for the step to come
+	s.Batch.Step++ // requests enter with the coming step
 	within := o.nextTakes()
 	for len(s.Host.SwapIns) > 0 && s.Host.SwapIns[0].Left <= within {
 		s.Batch.Moves.Up.Wait = max(s.Host.SwapIns[0].Left, 0)
@@ -31,8 +30,9 @@ func (o *Former) swapIn() {
 	s.Batch.Step--
 }
 
-// nextTakes returns how long a swap in may take to end within the iteration to come: as long as the latest one, but no longer
-// than a step of the GPUs' requests. Prompts may have made the latest one longer, and a step would wait for the swap in.
+// nextTakes returns the expected duration of the coming iteration, within which a swap in must end to take part: that of the
+// latest iteration, but at most a step of the GPUs' requests. Prompts may have made the latest one longer, and a step would
+// wait for the swap in.
 func (o *Former) nextTakes() units.Duration {
 	if len(o.s.Decoding) == 0 {
 		return o.swaps.took
@@ -41,10 +41,10 @@ func (o *Former) nextTakes() units.Duration {
 	return min(o.swaps.took, o.costs.Iteration(&o.trial.batch))
 }
 
-// startSwaps starts to swap requests in. As in vLLM (BlockSpaceManager.can_swap_in), a request needs memory for its present length
-// and the watermark: the forecast decides who starts, and these have started. With the forecast, a request that the GPUs would have
-// admitted as a prompt waited on the host, for one that has emitted tokens is expected to emit more, and all younger ones behind it.
-// Where the oldest stays, none starts.
+// startSwaps starts to swap requests in. A request needs memory for its present length and the watermark, as in vLLM
+// (BlockSpaceManager.can_swap_in). The forecast is not asked: a request that has emitted tokens is expected to emit more, so it
+// would wait on the host although the GPUs would admit it as a prompt, and all younger ones behind it. If the oldest stays, none
+// starts.
 func (o *Former) startSwaps() {
 	s := o.s
 	var busy units.Duration
@@ -109,7 +109,7 @@ func (o *Former) arrive() {
 	o.s.Dealt = -1
 }
 
-// end removes a swap in, and returns its request with contexts of the present step.
+// end removes a swap in, and returns its request with its context at the present step.
 func (o *Former) end(at int) forming.Paused {
 	m := o.s.Host.SwapIns[at].Paused
 	o.s.Host.SwapIns = slices.Delete(o.s.Host.SwapIns, at, at+1)
@@ -145,8 +145,8 @@ func (o *Former) swapOut(at int) bool {
 	return true
 }
 
-// toHost exchanges a request's memory on the GPUs for memory of the host, if the host has room, and has it decode there.
-// The freed memory is for the other requests to grow into.
+// toHost exchanges a request's GPU memory for host memory, if the host has room, and makes it decode there. Other
+// requests may grow into the freed memory.
 func (o *Former) toHost(d scheduler.Decoding) bool {
 	s := o.s
 	tokens := s.HostLedger.Whole(d.Context(s.Batch.Step) + s.Speculation.Ahead())

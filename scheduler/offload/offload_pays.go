@@ -6,9 +6,9 @@ import (
 	"github.com/l3sim/l3sim/scheduler/memory"
 )
 
-// pays says whether the GPUs have less to do if the host takes a prompt now, of which tokens fit the iteration, than if it waits for
-// the GPUs' memory. Now it makes the iteration longer, by its transfer too. Later it would share an iteration with prompts that
-// wait behind it, and then its steps would take more of the GPUs' time than on the host.
+// pays says whether it saves GPU time if the host takes a prompt now rather than let it wait for the GPUs' memory; tokens of it fit
+// the iteration. Now, the prompt makes the iteration longer, by its transfer too. Later, it would share an iteration with the
+// prompts behind it, and its steps would take more of the GPUs' time than on the host.
 func (o *Former) pays(w *forming.Waiting, tokens int) bool {
 	present := o.s.Batch.Sub[0].Prefill
 	o.trial.chunks = append(append(o.trial.chunks[:0], present...), chunkOf(w, tokens, true))
@@ -22,7 +22,7 @@ func chunkOf(w *forming.Waiting, tokens int, host bool) scheduler.Chunk {
 	return scheduler.Chunk{Request: w.Request, Tokens: tokens, Last: tokens == w.Prompt, Host: host}
 }
 
-// adds returns by how much the last of the trial's chunks makes an iteration longer that has the first few of them.
+// adds returns by how much the last of the trial's chunks prolongs an iteration with only its first few chunks.
 func (o *Former) adds(first int) float64 {
 	t := &o.trial
 	n := len(t.chunks) - 1
@@ -32,7 +32,7 @@ func (o *Former) adds(first int) float64 {
 	return longer
 }
 
-// takes returns the time of an iteration of the GPUs' requests that decode in the present one, and of prompts.
+// takes returns the time of an iteration with the requests that decode on the GPUs now, and with prompts.
 func (o *Former) takes(prompts []scheduler.Chunk) float64 {
 	t := &o.trial
 	t.set(o.s, o.s.Batch.Sub[0].Decode)
@@ -42,10 +42,10 @@ func (o *Former) takes(prompts []scheduler.Chunk) float64 {
 	return float64(o.costs.Iteration(&t.batch))
 }
 
-// spared returns what the GPUs are spared of the decode steps of a prompt's request if the host has it: of each step as much as a request
-// takes of those that are on the GPUs now, less what one of the host's takes there in batched operations. The request moves up as
-// soon as the GPUs have room, so that its share of steps on the host is that of the host's requests in all. Nothing is spared if it
-// takes the last seat where the GPUs hold as many requests like it as may run in both memories: another one would have that on the GPUs.
+// spared returns the GPU time that the decode steps of a prompt's request save on the host. A step saves the mean step time of a request
+// on the GPUs, less what a host request adds to batched operations. The request moves up once the GPUs have room, so only a share of its
+// steps runs on the host: that of the host's requests among all. If it takes the last seat while the GPUs could hold as many such
+// requests as may run in both memories, it saves nothing: the seat would have gone to the GPUs.
 func (o *Former) spared(w *forming.Waiting) float64 {
 	s, sub, c := o.s, &o.trial.batch.Sub[0], o.costs
 	output := s.LikelyOutput(w.Request, o.emitted())
@@ -69,8 +69,9 @@ func (o *Former) spared(w *forming.Waiting) float64 {
 	return max(0, float64(steps*there*step)*(1/float64(gpus)-added))
 }
 
-// later returns what a prompt adds to an iteration in which the GPUs run it with those that wait behind it, as many as fit. If it ran
-// before, another one would take its place there. So to what it adds beside all of these comes its share of what the first one adds more.
+// later returns the time that a prompt adds to an iteration in which the GPUs run it with as many of the prompts behind it as fit. If it
+// ran earlier, another prompt would take its place, so its cost beside all others is not enough: a share of what the first prompt costs
+// beyond that is added.
 func (o *Former) later(w *forming.Waiting, tokens int) float64 {
 	s, t := o.s, &o.trial
 	t.chunks = t.chunks[:0]
@@ -90,7 +91,7 @@ func (o *Former) later(w *forming.Waiting, tokens int) float64 {
 	return beside + float64((o.adds(0)-beside)*float64(tokens)/float64(all))
 }
 
-// emitted returns the tokens that all requests which decode have emitted.
+// emitted returns the number of tokens that all decoding requests have emitted.
 func (o *Former) emitted() (tokens int) {
 	s := o.s
 	for i := range s.Decoding {

@@ -5,7 +5,7 @@ import (
 	"github.com/l3sim/l3sim/scheduler/forming"
 )
 
-// trial is an iteration of the GPUs' requests alone whose time is computed.
+// trial is an iteration whose time is predicted.
 type trial struct {
 	batch  scheduler.Batch
 	chunks []scheduler.Chunk // scratch for its prompts
@@ -14,7 +14,7 @@ type trial struct {
 // newTrial returns a trial of one sub-batch.
 func newTrial() trial { return trial{batch: scheduler.Batch{Sub: make([]scheduler.SubBatch, 1)}} }
 
-// set has requests decode in the iteration, and no prompt.
+// set makes the trial one in which the given requests decode, without prompts.
 func (t *trial) set(s *forming.State, decoding []scheduler.Decoding) {
 	sub := &t.batch.Sub[0]
 	t.batch.Step, sub.Verified = s.Batch.Step, s.Batch.Sub[0].Verified

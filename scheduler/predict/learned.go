@@ -15,10 +15,10 @@ import (
 //	T_PIM = Linear(Σ f_d, len(f_d), Σ c_p of the other sub-batch)        (5)
 //	T_GPU = Σ RFR_p(c_p, f_p) + RFR_batch(Σ c_p, len(f_d))               (6)
 //
-// with a linear model by least squares and two random forests. The models are
-// fitted again as the profile grows; a forest replaces its oldest trees. A fallback
-// answers until a model is fitted first. lab/docs/model-node.md states the rules and the
-// errors. A Learned serves one replica and is not safe for concurrent use.
+// with a linear model by least squares and two random forests. The models are refitted as the
+// profile grows; a forest replaces its oldest trees. A fallback answers until the first fit.
+// lab/docs/model-node.md states the rules and the errors. A Learned serves one replica and is not
+// safe for concurrent use.
 type Learned struct {
 	warmUp   int
 	fallback forming.Predictor
@@ -28,8 +28,8 @@ type Learned struct {
 	pim      *latencyLine
 }
 
-// NewLearned returns a predictor with an empty profile. The fallback answers until the
-// models are warm. The random numbers of noise and forests come from rng.
+// NewLearned returns a predictor with an empty profile. The fallback answers until the models are
+// fitted. Noise and forests draw from rng.
 func NewLearned(spec *scheduler.PredictorSpec, fallback forming.Predictor, rng *rand.Rand) *Learned {
 	return &Learned{
 		warmUp: spec.WarmUp, fallback: fallback,
@@ -63,7 +63,7 @@ func (l *Learned) PIM(s *scheduler.SubBatch, iteration int64, otherPrefill int) 
 	case !l.pim.ready:
 		return l.fallback.PIM(s, iteration, otherPrefill)
 	case len(s.Decode) == 0 && otherPrefill == 0:
-		return 0 // no work takes no time, whatever the line's constant
+		return 0 // no work takes no time, whatever the constant term
 	}
 	return units.FromPicoseconds(math.Round(l.pim.predict([pimFeatures]float64{
 		float64(s.Contexts(iteration)), float64(len(s.Decode) * max(s.Verified, 1)), float64(otherPrefill),
@@ -95,8 +95,8 @@ func (l *Learned) add(s *scheduler.Sample) {
 	}
 }
 
-// learn fits the models that are due. The two forests answer together, and so their
-// first fits are together.
+// learn fits the models that are due. The two forests answer together, so their first fits
+// coincide.
 func (l *Learned) learn() error {
 	warm := l.prefill.when.seen >= l.warmUp && l.batched.when.seen >= l.warmUp
 	for _, m := range [...]*latencyForest{l.prefill, l.batched} {
@@ -112,8 +112,7 @@ func (l *Learned) learn() error {
 	return nil
 }
 
-// noise multiplies times by log-normal factors of mean 1: times stay positive, and
-// unbiased.
+// noise multiplies times by log-normal factors of mean 1, so times stay positive and unbiased.
 type noise struct {
 	mu, sigma float64
 	rng       *rand.Rand
@@ -150,17 +149,17 @@ func (e *RelativeError) add(measured, predicted float64) {
 	e.Mean += (math.Abs((measured-predicted)/measured) - e.Mean) / float64(e.Count)
 }
 
-// PredictionErrors are the errors of the models (L3, Fig 10b), each over the sub-batches
-// that have this part.
+// PredictionErrors are the errors of the models (L3, Fig 10b), each over the sub-batches with such
+// work.
 type PredictionErrors struct {
 	PrefillAttention RelativeError `json:"prefill_attention"` // of all chunks of a sub-batch together
 	DecodeAttention  RelativeError `json:"decode_attention"`  // T_PIM: attention with its transfers
 	FC               RelativeError `json:"fc"`
 }
 
-// HoldOut trains the models once on a random 80% of the samples, and returns the errors
-// on the other 20%. The window of spec is widened to hold all training samples. Times
-// have the noise of spec, in training and in test. Order and noise come from rng.
+// HoldOut trains the models once on a random 80% of the samples, and returns the errors on the
+// other 20%. The window of spec is widened to hold all training samples. Training and test times
+// have the noise of spec. Order and noise come from rng.
 func HoldOut(spec *scheduler.PredictorSpec, samples []scheduler.Sample, rng *rand.Rand) (PredictionErrors, error) {
 	var e PredictionErrors
 	order := rng.Perm(len(samples))

@@ -7,16 +7,15 @@ import (
 	"github.com/l3sim/l3sim/scheduler/forest"
 )
 
-// points is the data of a forest over two counts. A point that is measured again keeps
-// its place, and its times are averaged. In long phases of only decoding the same points
-// come again and again; they must not push out the points of prefill. A point beyond
-// the capacity replaces the oldest point.
+// points is the data of a forest over two counts. A point that is measured again keeps its place,
+// and its times are averaged. Long phases of decoding repeat the same points, which must not
+// displace the points of prefill. A point beyond the capacity replaces the oldest point.
 type points struct {
 	x     []float64 // [point][2]
 	y     []float64 // [point]: average time
 	count []int     // [point]: measurements
 	index map[[2]int32]int
-	next  int // the oldest point, once all places are taken
+	next  int // the oldest point, once the capacity is reached
 }
 
 // averaged is the number of measurements after which a point's average becomes an
@@ -56,13 +55,13 @@ func (p *points) add(a, b int, t float64) bool {
 // schedule says when a model is due to be fitted.
 type schedule struct {
 	every  int  // changes between two fits
-	seen   int  // observations ever
+	seen   int  // observations so far
 	change int  // changes since the last fit
 	rows   int  // rows of the last fit
-	beyond bool // an observation was outside of the fitted range by more than leeway
+	beyond bool // an observation exceeded the fitted range by more than leeway
 }
 
-// observed counts a profile; changed says that the data are other than before.
+// observed counts an observation; changed says whether it changed the data.
 func (s *schedule) observed(changed bool) {
 	s.seen++
 	if changed {
@@ -70,18 +69,17 @@ func (s *schedule) observed(changed bool) {
 	}
 }
 
-// due says whether a fitted model whose data now has rows rows should be fitted again:
-// after every changes, when the data has doubled, or when an observation was beyond
-// the fitted range.
+// due says whether a fitted model, whose data now has rows rows, should be refitted: after every
+// changes, when the data has doubled, or after an observation beyond the fitted range.
 func (s *schedule) due(rows int) bool {
 	return s.change > 0 && (s.change >= s.every || rows >= 2*s.rows || s.beyond)
 }
 
 func (s *schedule) fitted(rows int) { s.change, s.rows, s.beyond = 0, rows, false }
 
-// leeway is how far, relatively, an observation may lie beyond the fitted range before
-// the model is fitted at once. So the number of fits grows with the logarithm of the
-// load, and predictions never reach further beyond the range for long.
+// leeway is how far, relatively, an observation may lie beyond the fitted range before the model is
+// refitted at once. The number of fits thus grows with the logarithm of the load, and predictions
+// never extrapolate further for long.
 const leeway = 1.0 / 8
 
 // outside says whether v is beyond low or high by more than leeway.
@@ -95,14 +93,14 @@ type latencyForest struct {
 	seed   uint64
 	data   points
 	when   schedule
-	forest *forest.Forest // nil until fitted
-	// work is a quantity to which the time is proportional beyond the range of the data.
+	forest *forest.Forest // nil until the first fit
+	// work is proportional to the time beyond the range of the data.
 	work func(a, b float64) float64
 	at   [2]float64
 }
 
-// newLatencyForest returns a forest that is not fitted yet. work is what a time is proportional to beyond its
-// data.
+// newLatencyForest returns a forest that is not fitted yet. work is a quantity to which time is proportional
+// beyond the range of the data.
 func newLatencyForest(spec *scheduler.PredictorSpec, seed uint64, work func(a, b float64) float64) *latencyForest {
 	return &latencyForest{
 		spec: forest.Spec{Trees: spec.Trees, MaxDepth: spec.MaxDepth, MinLeaf: spec.MinLeaf},
@@ -110,7 +108,7 @@ func newLatencyForest(spec *scheduler.PredictorSpec, seed uint64, work func(a, b
 	}
 }
 
-// observe keeps a profile, and asks for a refit when it lies beyond what the trees have seen.
+// observe adds an observation, and asks for a refit if it lies beyond the data of the trees.
 func (m *latencyForest) observe(a, b int, t float64) {
 	m.when.observed(m.data.add(a, b, t))
 	if m.forest != nil && (m.outside(0, float64(a)) || m.outside(1, float64(b))) {
@@ -142,10 +140,10 @@ func (m *latencyForest) fit() error {
 	return m.forest.Refit(m.data.x, m.data.y, replaced)
 }
 
-// predict returns the time at a, b. Above the data's range the time at the edge is
-// scaled by the work. Below the range it is the time at the edge. For a cost that is a
-// constant plus a part proportional to the work, both are too high, never too low. So a
-// scheduler approaches unknown sizes step by step, and learns at each.
+// predict returns the time at a, b. Above the data's range the time at the edge is scaled by the
+// work. Below the range it is the time at the edge. For a cost that is a constant plus a part
+// proportional to the work, both are too high, never too low. A scheduler therefore approaches
+// unknown sizes in steps, and learns at each.
 func (m *latencyForest) predict(a, b int) float64 {
 	_, highA := m.forest.Range(0)
 	_, highB := m.forest.Range(1)

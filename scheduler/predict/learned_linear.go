@@ -13,7 +13,7 @@ import (
 // decoding requests, prompt tokens of the other sub-batch.
 const pimFeatures = 3
 
-// pimRow is a profile of decode attention: its features and its time.
+// pimRow is an observation of decode attention: features and time.
 type pimRow struct {
 	x [pimFeatures]float64
 	y float64
@@ -38,9 +38,9 @@ func (r *ring) add(row pimRow) {
 // latencyLine predicts a time by ordinary least squares on the features of
 // equation 5 and a constant.
 type latencyLine struct {
-	// Sub-batches beside which prompts are moved have half of the window. They are rare
-	// in long phases of decoding: in a common window all of them would be replaced, and the
-	// cost of moving would become unknown.
+	// Sub-batches whose PIM time includes moving prompts have half of the window. They are rare in
+	// long phases of decoding: a common window would lose all of them, and with them the cost of
+	// moving.
 	moving, still ring
 	when          schedule
 	low, high     [pimFeatures]float64 // range of the data of the last fit
@@ -49,7 +49,8 @@ type latencyLine struct {
 	ready         bool
 }
 
-// newLatencyLine keeps rows with and without prompts that move apart: neither displaces the other.
+// newLatencyLine keeps rows with and without moved prompts in separate windows, so neither
+// displaces the other.
 func newLatencyLine(spec *scheduler.PredictorSpec) *latencyLine {
 	half := (spec.Window + 1) / 2
 	return &latencyLine{
@@ -58,7 +59,7 @@ func newLatencyLine(spec *scheduler.PredictorSpec) *latencyLine {
 	}
 }
 
-// observe keeps a row, and asks for a refit when it lies beyond those fitted to.
+// observe adds a row, and asks for a refit if it lies beyond the fitted rows.
 func (m *latencyLine) observe(row pimRow) {
 	if row.x[2] > 0 {
 		m.moving.add(row)

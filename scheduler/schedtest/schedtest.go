@@ -25,7 +25,8 @@ func MustHold(t interface{ Fatal(...any) }, err error) {
 	}
 }
 
-// Linear is a predictor with a cost a token on either side, and one of each token that the GPUs attend over.
+// Linear is a predictor with a cost per token on either side, and a cost per token that the GPUs attend
+// over.
 type Linear struct{ GPUToken, GPUFixed, PIMToken, NearToken units.Duration }
 
 // GPU implements Predictor.
@@ -46,16 +47,16 @@ type Follower struct {
 	prefilled []int
 	Emitted   []int   // output tokens of each request
 	last      []int64 // step of the request's latest token
-	// Recomputed is the sum of the contexts of tokens that came out of a prompt
-	// which held tokens emitted before.
+	// Recomputed is the sum of the contexts of tokens emitted by prompts that contained tokens emitted
+	// before.
 	Recomputed int64
 	cut        int // prompts that the batch being checked cuts
 	near       []bool
-	// NearTokens is the tokens that were decoded in the GPUs' spare memory.
+	// NearTokens is the number of tokens decoded in the GPUs' spare memory.
 	NearTokens int64
 }
 
-// NewFollower returns a Follower of requests none of which has run.
+// NewFollower returns a Follower of requests that have not started.
 func NewFollower(requests []traces.Request) *Follower {
 	n := len(requests)
 	return &Follower{Requests: requests, prefilled: make([]int, n), Emitted: make([]int, n), last: make([]int64, n), near: make([]bool, n)}
@@ -64,7 +65,7 @@ func NewFollower(requests []traces.Request) *Follower {
 // Check applies one batch.
 func (f *Follower) Check(b *scheduler.Batch) error {
 	seen := map[int32]bool{}
-	merged := len(b.Sub) == 2 && b.Sub[1].Tokens() == 0 // each sub-batch may have cut a prompt before they ran as one
+	merged := len(b.Sub) == 2 && b.Sub[1].Tokens() == 0 // each sub-batch may have cut a prompt before the two were merged
 	f.cut = 0
 	for s := range b.Sub {
 		for place, decoding := range [][]scheduler.Decoding{b.Sub[s].Decode, b.Sub[s].Near} {
@@ -98,10 +99,10 @@ func (f *Follower) Check(b *scheduler.Batch) error {
 	return nil
 }
 
-// prefill applies a chunk, the last of its sub-batch or not.
+// prefill applies a chunk; last says whether it is the last of its sub-batch.
 func (f *Follower) prefill(b *scheduler.Batch, c *scheduler.Chunk, last bool) error {
 	prompt := f.Requests[c.Request].Input + f.Emitted[c.Request]
-	if c.Finished == 0 { // again where it was dropped before its prompt ended
+	if c.Finished == 0 { // dropped before its prompt ended, so it starts again
 		f.prefilled[c.Request], f.near[c.Request] = 0, c.Near
 	}
 	if c.Near != f.near[c.Request] {
@@ -141,8 +142,8 @@ func (f *Follower) decode(b *scheduler.Batch, d *scheduler.Decoding) error {
 	return nil
 }
 
-// Preempt checks that a request that lost its memory had what it is said to have
-// had; its prompt starts again, with the tokens emitted.
+// Preempt checks that a preempted request had the tokens that p says; its prompt starts again, with
+// the emitted tokens.
 func (f *Follower) Preempt(p scheduler.Preemption) error {
 	if f.Emitted[p.Request] != p.Tokens {
 		return fmt.Errorf("%+v had %d tokens", p, f.Emitted[p.Request])

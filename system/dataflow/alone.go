@@ -1,11 +1,11 @@
 package dataflow
 
-// alone runs iterations of one sub-batch that has every resource to itself, in one pass
-// over the operations of each kind of layer: where nothing outlives its layer, all layers of a kind
-// take the same time, in whatever order they come.
+// alone runs iterations of one sub-batch that has every resource to itself, in one pass over the
+// operations of each kind of layer. If no operation outlives its layer, all layers of a kind take
+// the same time, in any order.
 type alone struct {
 	slots []slot // by resource, then by lane
-	gaps  []gap  // of the main resource, in the layer at hand
+	gaps  []gap  // of the main resource, in the current layer
 	pass  int32
 	busy  Time // of the device
 }
@@ -16,29 +16,29 @@ type gap struct {
 	free, until Time
 }
 
-// slot is a resource, or a lane, that serves one operation after another.
+// slot is a resource, or a lane, that serves one operation at a time.
 type slot struct {
-	free  Time  // of all it has taken on
-	ready Time  // of the latest
-	pass  int32 // in which that was
+	free  Time  // end of all its operations so far
+	ready Time  // when the latest became ready
+	pass  int32 // pass in which that was
 }
 
-// layerTimes is what a pass over a layer finds.
+// layerTimes is the result of a pass over a layer.
 type layerTimes struct {
 	end    Time  // of the operation that ends the layer
-	before Time  // its start
+	before Time  // start of that operation
 	others Time  // the end of all others
-	last   int32 // of those, the one that ends last
-	first  Time  // the first operation is at the device; never for none
-	until  Time  // all that is there has ended
+	last   int32 // the one of the others that ends last
+	first  Time  // when the first operation reaches the device; never for none
+	until  Time  // when all operations on the device have ended
 }
 
-// run executes an iteration that starts at start and returns its end. It reports false
-// where it cannot tell: where operations wait for links, for a start, or out of order, or outlive their layer. Those
-// of the first layer and of the last one may: they end with the iteration.
+// run executes an iteration that starts at start and returns its end. ok is false for iterations that it cannot run: operations
+// wait for links, for a start, or out of order, or outlive their layer. Operations of the first and the last layer may outlive
+// theirs: they end with the iteration.
 //
-// It passes over one layer of each kind, one behind the other. As a kind is passed over behind one layer of each kind that comes
-// before it, no layer begins earlier than the one that is passed over: what is free there is free in all.
+// It passes over one layer of each kind, one after the other. Each layer of a kind begins no earlier than the one in the pass,
+// which follows one layer of each earlier kind: what is free in the pass is free in all layers.
 func (a *alone) run(e *Engine, it *Iteration, start Time) (end Time, ok bool) {
 	sub := &it.Sub[0]
 	if len(sub.Order) == 0 {
@@ -70,7 +70,7 @@ func (a *alone) run(e *Engine, it *Iteration, start Time) (end Time, ok bool) {
 		skipped += Time(r.Count-1) * (t.end - now)
 		now = t.end
 	}
-	behind := now + skipped - last.end // of the last layer, behind the one of its kind that was passed over
+	behind := now + skipped - last.end // of the last layer, after the pass over its kind
 	now = last.before + behind + sub.Exit
 	if others := last.others + behind; last.last != none && others >= e.end {
 		e.end, latest = others, last.last
@@ -90,7 +90,7 @@ func (a *alone) run(e *Engine, it *Iteration, start Time) (end Time, ok bool) {
 	return e.end, true
 }
 
-// waits adds up what all layers that are like the one just passed, which starts at now, wait for.
+// waits adds up the waits of all layers of the kind just passed, of which the first starts at now.
 func (a *alone) waits(e *Engine, it *Iteration, ops Range, t *layerTimes, now, layers Time) {
 	for _, g := range a.gaps {
 		since := never
@@ -124,7 +124,7 @@ func (a *alone) layer(e *Engine, it *Iteration, r Range, now Time) (t layerTimes
 			ready = max(ready, e.story[before].end)
 		}
 		if x.pass != a.pass && x.free > now || x.pass == a.pass && ready <= x.ready {
-			return t, false // something outlives its layer, or the order is not clear
+			return t, false // an operation outlives its layer, or the order is unclear
 		}
 		begin := max(ready+server.latency, x.free)
 		end := begin + o.Last

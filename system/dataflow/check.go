@@ -6,17 +6,16 @@ import (
 	"slices"
 )
 
-// Law is the name of something that holds in every schedule; lab/docs/laws-and-metrics.md states
-// each.
+// Law names an invariant of every schedule; lab/docs/laws-and-metrics.md states each.
 type Law string
 
 // The laws of a schedule.
 const (
-	Causality Law = "causality" // no operation starts before what it waits for is there
+	Causality Law = "causality" // no operation starts before what it waits for has ended
 	Exclusive Law = "exclusive" // no resource does two things at once
-	Idle      Law = "idle"      // no resource idles while an operation that could start waits for it
-	Traffic   Law = "traffic"   // every operation is done once, for its time, where it belongs
-	Length    Law = "iteration" // an iteration ends with its last operation, and takes its busiest resource's time at least
+	Idle      Law = "idle"      // no resource idles while a ready operation waits for it
+	Traffic   Law = "traffic"   // every operation runs once, for its time, on its resource
+	Length    Law = "iteration" // an iteration ends with its last operation, and takes at least its busiest resource's time
 )
 
 // Violation is a law that a schedule breaks.
@@ -26,16 +25,15 @@ type Violation struct {
 	Detail string // the operations involved
 }
 
-// Check runs an iteration as Run does, records what every resource does, and returns
-// its end and every law that the schedule breaks. The schedule is that of the layers
-// that are run; with Exact, of all.
+// Check runs an iteration as Run does, records what every resource does, and returns its end and
+// every law that the schedule breaks. The schedule covers the simulated layers; with Exact, all.
 func (e *Engine) Check(it *Iteration, start Time) (Time, []Violation) {
 	spans := e.Record(it, start)
 	return e.end, e.Verify(it, spans, start, e.end)
 }
 
-// Record runs an iteration as Run does and returns the spans of the layers that are
-// run, in the order of their starts. They are valid until the next call.
+// Record runs an iteration as Run does and returns the spans of the simulated layers, in the order
+// of their starts. They are valid until the next call.
 func (e *Engine) Record(it *Iteration, start Time) []Span {
 	if e.recorded == nil {
 		e.recorded = &spans{}
@@ -55,8 +53,8 @@ func byStart(a, b Span) int {
 	return cmp.Compare(a.End, b.End)
 }
 
-// Verify returns every law that a schedule breaks: the spans of the iteration that was
-// recorded last, in the order of their starts, between its start and its end.
+// Verify returns every law that a schedule breaks: spans, in the order of their starts, are those
+// of the latest recorded iteration, between its start and its end.
 func (e *Engine) Verify(it *Iteration, spans []Span, start, end Time) []Violation {
 	if e.checked == nil {
 		e.checked = &check{}
@@ -68,27 +66,26 @@ func (e *Engine) Verify(it *Iteration, spans []Span, start, end Time) []Violatio
 	return c.found
 }
 
-// check verifies one schedule against its iteration, and knows nothing of how the
-// engine made it.
+// check verifies one schedule against its iteration, independently of how the engine made it.
 type check struct {
 	e          *Engine
 	it         *Iteration
-	start, end Time // of the schedule that has been recorded
+	start, end Time // of the recorded schedule
 	took       Time // of the whole iteration
 	spans      []Span
 	found      []Violation
 
-	rows      []row          // the layers that have been run
+	rows      []row          // the simulated layers
 	first     [2]int         // of the rows, by sub-batch
 	instances []instance     // by row and operation
 	slots     []served       // by resource, then by lane
 	limits    []limit        // by resource
 	closes    Time           // the longest time that a lane needs after a transfer
 	streams   bool           // some operation streams pieces
-	pieces    map[piece]Time // the ends of pieces on links, where operations stream them
+	pieces    map[piece]Time // ends of pieces on links, if operations stream them
 }
 
-// row is a layer that has been run.
+// row is a simulated layer.
 type row struct {
 	Range
 	sub   int8
@@ -97,20 +94,20 @@ type row struct {
 	end   Time
 }
 
-// instance is what a schedule did for an operation of a layer.
+// instance is a schedule's execution of an operation in a layer.
 type instance struct {
 	start, end, worked, ready Time
 	pieces                    int32
 	done                      bool
 }
 
-// piece is a piece of an operation in a layer that has been run.
+// piece is a piece of an operation in a simulated layer.
 type piece struct {
 	row      int
 	op, left int32 // pieces left, this one included
 }
 
-// served is what a resource or a lane has done up to a span.
+// served is the state of a resource or a lane before a span.
 type served struct {
 	free Time
 	last *Span
@@ -127,7 +124,7 @@ func (c *check) name(x *Span) string {
 		x.Op, o.Kind, o.Group, x.Sub, x.Layer, c.e.resources[o.Resource].Name)
 }
 
-// run checks the iteration's spans against its operations; what it finds is in the order of time.
+// run checks the iteration's spans against its operations; violations are in the order of time.
 func (c *check) run() {
 	c.expect()
 	c.measure()
@@ -146,7 +143,7 @@ func (c *check) run() {
 	})
 }
 
-// expect lists the layers that have been run, as the recording numbers them.
+// expect lists the simulated layers with the numbers of the recording.
 func (c *check) expect() {
 	c.streams = slices.ContainsFunc(c.it.Ops, func(o Op) bool { return o.Flags&Stream != 0 })
 	if c.streams {
@@ -183,7 +180,7 @@ func (c *check) expect() {
 // row returns the row of a span's layer.
 func (c *check) row(x *Span) int { return c.first[x.Sub] + int(x.Layer-c.e.recorded.jump.layers) }
 
-// of returns the instance of a span's operation, nil where the iteration has none.
+// of returns the instance of a span's operation, nil if the iteration has none.
 func (c *check) of(x *Span) *instance {
 	r := c.row(x)
 	if r < c.first[x.Sub] || r >= len(c.rows) || c.rows[r].sub != x.Sub || x.Op < c.rows[r].From || x.Op >= c.rows[r].To {
@@ -194,7 +191,7 @@ func (c *check) of(x *Span) *instance {
 
 func (c *check) at(row int, op int32) *instance { return &c.instances[row*len(c.it.Ops)+int(op)] }
 
-// collect adds a span to its operation.
+// collect adds a span to its operation's instance.
 func (c *check) collect(x *Span) {
 	if x.End < x.Start {
 		c.fail(Exclusive, x.Start, "%s ends at %v, before it starts", c.name(x), x.End)
@@ -243,7 +240,7 @@ func (c *check) instance(r int, op int32) {
 	in.ready = c.start
 	for _, p := range c.it.After[o.After.From:o.After.To] {
 		switch before := c.at(r, p); {
-		case !before.done: // named already
+		case !before.done: // reported already
 		case o.Flags&(OnStart|Stream) != 0:
 			in.ready = max(in.ready, before.start)
 		default:
@@ -266,7 +263,7 @@ func (c *check) serve() {
 	for range slots {
 		c.slots = append(c.slots, served{free: c.start})
 	}
-	var bus Time // of the two resources that share one
+	var bus Time // time on the bus that two resources share
 	for i := range c.spans {
 		x := &c.spans[i]
 		spec := &c.e.resources[x.Resource]
@@ -292,7 +289,7 @@ func (c *check) serve() {
 	}
 }
 
-// waited checks that a span starts as soon as it can, and no other could have.
+// waited checks that a span starts as soon as it can, and that no other could have started before.
 func (c *check) waited(spec *Resource, x *Span, s *served, in *instance) {
 	o := &c.it.Ops[x.Op]
 	at := max(s.free, in.ready+spec.Latency)

@@ -9,10 +9,10 @@
 // repeat. check.go verifies the laws of a schedule.
 // waits.go says which resource waits for which.
 //
-// Hot paths write a struct field by field where it stays, and read it there. A copy of a
-// struct whose fields were just written stalls on store forwarding: a processor waits
-// until all parts are in the cache before it reads them as a whole. With literals of Op in
-// place of Iteration.Add, a run of l3 takes 7% longer (BenchmarkRun/l3 of package system).
+// Hot paths write a struct field by field in place, and read it there. A copy of a struct whose
+// fields were just written stalls on store forwarding: the processor cannot read several small
+// stores as one large load before they reach the cache. With literals of Op in place of
+// Iteration.Add, a run of l3 takes 7% longer (BenchmarkRun/l3 of package system).
 //
 // alone.go and lockstep.go (its shape in lockstep_shape.go) run iterations of a simpler shape
 // faster. They return the same end time, and the engine gives the same results without

@@ -1,13 +1,13 @@
 package dataflow
 
-// Engine runs iterations on the resources of one replica. It keeps its memory from
-// one to the next and is not safe for concurrent use.
+// Engine runs iterations on the resources of one replica. It reuses its memory and is not safe for
+// concurrent use.
 type Engine struct {
 	// Exact runs every layer of every iteration instead of skipping those that repeat.
 	Exact bool
 
 	resources []Resource
-	layers    int // of the latest iteration, simulated one by one
+	layers    int // simulated layers of the latest iteration
 	events    int64
 
 	it      *Iteration
@@ -21,17 +21,17 @@ type Engine struct {
 	sub     [2]progress
 	state   []opState // by operation
 	edges   []edge
-	joins   []int32 // operations that wait for more than one
-	onStart bool    // some wait for a start
-	streams bool    // some stream pieces
+	joins   []int32 // operations that wait for several others
+	onStart bool    // some operation waits for a start
+	streams bool    // some operation streams pieces
 	past    history
-	spans   *spans // nil unless an iteration is recorded
+	spans   *spans // nil unless an iteration is being recorded
 
-	noShortcut bool // for tests: events alone, repeats left out
+	noShortcut bool // for tests: only events, without skipping repeats
 	lockstep   lockstep
 	alone      alone
 
-	main, device int8 // resources whose waits are added up; device: -1 for none
+	main, device int8 // resources whose waits are added up; device is -1 for none
 	waits        Waits
 	story        []story // by operation
 	mean         laneMean
@@ -41,30 +41,30 @@ type Engine struct {
 	checked  *check
 }
 
-// server is what the engine knows of a resource beside its specification.
+// server is the engine's state of a resource.
 type server struct {
 	discipline  Discipline
-	twin        int8   // number, from 1, of the resource that shares its bus
-	lanes, link int    // the first of its lanes, its link
-	rotates     uint32 // over how many lanes; 0 for none
+	twin        int8   // 1 + index of the resource that shares its bus; 0 for none
+	lanes, link int    // index of the first of its lanes; index of its link
+	rotates     uint32 // number of lanes over which it rotates; 0 for none
 	latency     Time
-	free        Time      // of a FIFO: when it has done what it has taken on
-	ahead       []stretch // of a FIFO with a twin: its work that has not ended
+	free        Time      // of a FIFO: end of all its operations so far
+	ahead       []stretch // of a FIFO with a twin: work that has not ended
 }
 
-// stretch is a span of time for which a bus is taken.
+// stretch is a time span in which a bus is busy.
 type stretch struct{ begin, end Time }
 
-// progress is where a sub-batch is.
+// progress is the position of a sub-batch.
 type progress struct {
 	active bool
-	layer  int32 // 0 is what comes before the first layer
-	total  int32 // layers
-	at     int   // of SubBatch.Order
-	until  int32 // the layer after those
+	layer  int32 // 0 is the work before the first layer
+	total  int32 // number of layers
+	at     int   // index in SubBatch.Order
+	until  int32 // layer after that run
 }
 
-// opState is what the engine knows of an operation.
+// opState is the engine's state of an operation.
 type opState struct {
 	*Op
 	on *server
@@ -76,16 +76,16 @@ type opState struct {
 	Flags, Class uint8
 	discipline   Discipline
 
-	from int8 // the resource of what has ended last, where it waits for several
+	from int8 // resource of the latest end, for an operation that waits for several
 
-	edges      int32 // to what waits for it, the first; none for none
-	only       int32 // what waits for its end; none where that is several, or nothing, or its layer
-	root, join int32 // the first operation from this one on that waits for nothing, for several
-	devices    int32 // how many from this one on are of the device
+	edges      int32 // first edge to an operation that waits for this one; none for none
+	only       int32 // the only operation that waits for its end; none if there are several or none, or the layer waits
+	root, join int32 // first operation, from this one on, that waits for nothing; that waits for several
+	devices    int32 // number of operations from this one on that run on the device
 
-	// Of one that waits for several; what waits for one other is ready with it.
-	waits int32 // how much is still to come
-	ready Time  // when what has ended last has
+	// For an operation that waits for several; one that waits for a single other is ready with it.
+	waits int32 // how many are still missing
+	ready Time  // latest end of those that have ended
 }
 
 // edge leads from an operation to one that waits for it.
@@ -94,9 +94,8 @@ type edge struct{ to, next int32 }
 // none ends a list of edges.
 const none = int32(-1)
 
-// New returns an engine. Of the resources only those that can be claimed, and
-// links, are served event by event; the end of what a FIFO takes on is known when it
-// becomes ready.
+// New returns an engine. It serves only links and resources that can be claimed event by event; the
+// end of an operation on a FIFO is known once it is ready.
 func New(resources []Resource) *Engine {
 	e := &Engine{resources: resources, servers: make([]server, len(resources)), device: -1}
 	for i := range resources {
@@ -156,7 +155,7 @@ func (e *Engine) begin(it *Iteration, start Time) {
 	e.it, e.now, e.end, e.layers = it, start, start, 0
 	e.wakes = e.wakes[:0]
 	e.past.reset()
-	clear(e.story[:len(it.Ops)]) // of an operation of no layer nothing would be written
+	clear(e.story[:len(it.Ops)]) // entries outside of layers would never be written
 	for i := range e.servers {
 		e.servers[i].free, e.servers[i].ahead = start, e.servers[i].ahead[:0]
 	}
@@ -215,7 +214,7 @@ func (e *Engine) ops(s int8) Range {
 	return sub.Kinds[sub.Order[e.sub[s].at].Kind].Range
 }
 
-// connect turns what operations wait for into edges the other way.
+// connect turns the operations' waits into edges in the other direction.
 func (e *Engine) connect() {
 	it := e.it
 	e.edges, e.joins = e.edges[:0], e.joins[:0]
@@ -228,7 +227,7 @@ func (e *Engine) connect() {
 		e.state[i].edges, e.state[i].only = none, none
 	}
 	e.state[n].root, e.state[n].join, e.state[n].devices = n, n, 0
-	// From the last on, so that the edges of an operation are in the operations' order.
+	// From last to first, so that the edges of an operation are in the operations' order.
 	e.onStart, e.streams = false, false
 	for i := n - 1; i >= 0; i-- {
 		o, x := &it.Ops[i], &e.state[i]
@@ -286,7 +285,7 @@ func (e *Engine) step() bool {
 		e.stepLink(next - len(lanes))
 		return true
 	}
-	// At one instant lanes go in the order of their operations, before links.
+	// At one instant lanes go before links, in the order of their operations.
 	for q := next + 1; q < len(lanes); q++ {
 		if e.due[q] == at && lanes[q].running.op < lanes[next].running.op {
 			next = q
@@ -312,7 +311,7 @@ func (e *Engine) startLayer(s int8) {
 	}
 }
 
-// expect has the operations of a layer that wait for several wait for all of them.
+// expect resets the counts of operations in a layer that wait for several.
 func (e *Engine) expect(r Range) {
 	for i := e.state[r.From].join; i < r.To; i = e.state[i+1].join {
 		x := &e.state[i]
@@ -320,7 +319,7 @@ func (e *Engine) expect(r Range) {
 	}
 }
 
-// start hands a task that has become ready now to its resource.
+// start hands a task that has become ready to its resource.
 func (e *Engine) start(t task) {
 	switch x := &e.state[t.op]; x.discipline {
 	case Link:
@@ -332,7 +331,7 @@ func (e *Engine) start(t task) {
 	}
 }
 
-// begun tells the operations that wait for a start.
+// begun notifies the operations that wait for a start.
 func (e *Engine) begun(t task, at Time) {
 	x := &e.state[t.op]
 	for i := x.edges; i != none; i = e.edges[i].next {
@@ -342,8 +341,8 @@ func (e *Engine) begun(t task, at Time) {
 	}
 }
 
-// ended tells the operations that wait for the end of one. Where a FIFO takes one on at
-// once, that one's end is known, too.
+// ended notifies the operations that wait for an end. If a FIFO takes one at once, its end is
+// known, too.
 func (e *Engine) ended(t task, x *opState, at Time) {
 	for x.only != none {
 		from, served := x.Resource, false
@@ -369,9 +368,9 @@ func (e *Engine) ended(t task, x *opState, at Time) {
 	}
 }
 
-// arrived notes that one of the things that a task waits for is there, from a resource, at a time which
-// may lie ahead, and hands the task to its resource when all are. It returns the task's
-// end where a FIFO has served it.
+// arrived records the end, at a time that may lie ahead, of one of a task's predecessors, which ran on
+// resource from. When all have ended it hands the task to its resource. It returns the task's end if a
+// FIFO has served it.
 func (e *Engine) arrived(t task, x *opState, at Time, from int8) (end Time, served bool) {
 	if x.waits > 0 {
 		x.waits--
@@ -384,8 +383,8 @@ func (e *Engine) arrived(t task, x *opState, at Time, from int8) (end Time, serv
 		at, from = x.ready, x.from
 	}
 	if at <= e.now && x.Flags&OnStart == 0 {
-		// What links bring to a FIFO at one instant goes in the order of operations, and what
-		// waits for a start goes with all else that the FIFO does then.
+		// At one instant, operations that links bring to a FIFO run in their order, and operations that
+		// wait for a start run with all else that the FIFO does then.
 		switch {
 		case x.discipline == Link:
 			e.queueOnLink(t, x, x.Pieces)

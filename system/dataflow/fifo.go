@@ -1,6 +1,6 @@
 package dataflow
 
-// serve runs a task on a FIFO and returns its end, which is known now.
+// serve runs a task on a FIFO and returns its end, which is known at once.
 func (e *Engine) serve(t task, x *opState) Time {
 	s := x.on
 	begin, length := max(s.free, e.now+s.latency), x.Last
@@ -30,8 +30,8 @@ func (e *Engine) serve(t task, x *opState) Time {
 	return s.free
 }
 
-// clear returns the first time from begin on at which the twin of an operation's link, if
-// it has one, leaves their bus to it for a length of time.
+// clear returns the first time from begin on at which the twin of an operation's link leaves their
+// common bus free for a length of time.
 func (e *Engine) clear(x *opState, begin, length Time) Time {
 	if x.on.twin == 0 {
 		return begin
@@ -49,31 +49,30 @@ func (e *Engine) clear(x *opState, begin, length Time) Time {
 	return begin
 }
 
-// wake is something that happens without a resource being due: all that an operation
-// waits for is there, or its layer has ended.
+// wake is an event without a due resource: an operation is ready, or its layer has ended.
 type wake struct {
 	at    Time
-	order int64 // at one instant; see wakeOrder
+	order int64 // order of events at one instant; see wakeOrder
 	layer int32
 	sub   int32
 }
 
-// Parts of a wake's order, above its operation. What becomes ready by another resource
-// goes before what a FIFO's own end causes; then operations go before layers.
+// Parts of a wake's order, above its operation. Operations that other resources make ready come
+// before those that a FIFO's own end makes ready; then operations come before layers.
 const (
 	wakeOwn   = int64(1) << 33
 	wakeLayer = int64(1) << 32
 )
 
-// wake handles the next wake, and those of the same resource at the same instant: a FIFO
-// that ends one operation and starts another does it at once.
+// wake handles the next wake, and those of the same resource at the same instant, since a FIFO ends
+// one operation and starts another at once.
 func (e *Engine) wake() {
 	n := len(e.wakes) - 1
 	at, own := e.wakes[n].at, e.wakes[n].order&wakeOwn
 	e.now = at
 	e.events++
 	for {
-		w := &e.wakes[n] // in place, as doc.go says
+		w := &e.wakes[n] // in place, see doc.go
 		order, t := w.order, task{int32(w.order), w.layer, int8(w.sub)}
 		e.wakes = e.wakes[:n]
 		if order&wakeLayer == 0 {
@@ -87,8 +86,8 @@ func (e *Engine) wake() {
 	}
 }
 
-// sleep keeps a wake for a time, the next one last. order is of the bits above the
-// operation.
+// sleep adds a wake at a time; the list is ordered with the next one last. order holds the bits
+// above the operation.
 func (e *Engine) sleep(at Time, order int64, t task) {
 	order |= int64(t.op)
 	i := len(e.wakes)

@@ -16,46 +16,45 @@ const never = Time(math.MaxInt64)
 type Discipline uint8
 
 const (
-	// FIFO serves one operation after another, in the order in which they become
-	// ready: GPUs in lockstep, the host's CPUs, units in HBM, results on their way up.
+	// FIFO serves one operation at a time, in the order in which they become ready: GPUs in lockstep,
+	// the host's CPUs, units in HBM, results on their way up.
 	FIFO Discipline = iota
 	// Link serves the lowest class first, in whole pieces. A link may claim lanes: a
 	// lane computes nothing while it receives.
 	Link
-	// Lanes serve side by side, each one operation after another: ranksets.
+	// Lanes serve operations in parallel, one at a time on each lane: ranksets.
 	Lanes
 )
 
-// Resource is something that operations occupy. At one instant lanes go first, by the
-// order of their operations, then links, then what FIFOs end, both by their place in
-// the list of resources.
+// Resource is something that operations occupy. At one instant lanes go first, in the order of
+// their operations; then links and then ends on FIFOs, both in the order of the list of resources.
 type Resource struct {
 	Name       string
 	Discipline Discipline
-	Latency    Time // between the end of what an operation waits for and its start
+	Latency    Time // from the end of what an operation waits for to its start
 
-	Reason uint8 // means something to the system: why others wait for this one, less than Reasons
-	Device bool  // its waits are added up, too; of one resource at most
+	Reason uint8 // the system's code for why others wait for this resource, below Reasons
+	Device bool  // its waits are added up, too; at most one resource
 
-	Count   int  // of lanes
+	Count   int  // number of lanes
 	Rotates bool // an operation of the model's layer l runs on lane (Op.Lane + l) mod Count
-	// A claim stops a lane that computes at a boundary. Vacate is the time to leave the
-	// work, Reactivate to go on.
+	// A claim stops a computing lane at a boundary. Vacate is the time to stop, Reactivate the time to
+	// resume.
 	Vacate, Reactivate Time
 	Boundaries         Boundaries
 
-	// Twin is the number, from 1, of a resource that shares this one's bus, so that
-	// only one of the two carries data at a time: a FIFO and a Link. 0 for none.
+	// Twin is 1 + the index of a resource that shares this one's bus, so that only one of the two
+	// carries data at a time: a FIFO and a Link. 0 for none.
 	Twin int
 }
 
 // Flags of an operation.
 const (
-	// NextLayer: when the operation ends, the layer does.
+	// NextLayer: the layer ends with the operation.
 	NextLayer = 1 << iota
-	// OnStart: the operation waits for the starts of what it comes after, not for the ends.
+	// OnStart: the operation waits for the starts, not the ends, of its predecessors.
 	OnStart
-	// Stream: each piece waits for the same piece of the one operation before it.
+	// Stream: each piece waits for the same piece of the single predecessor.
 	Stream
 	// ClaimAll: the operation claims all lanes, not only its own.
 	ClaimAll
@@ -65,18 +64,18 @@ const (
 // thousands a millisecond.
 type Op struct {
 	Time, Last  Time  // of a piece on the resource, and of the last piece
-	Open, Close Time  // of a claim: before the data of each piece, and after it until the lane can compute
+	Open, Close Time  // of a claim: before the data of each piece; after it, until the lane can compute
 	After       Range // of Iteration.After: operations of the same layer that must have ended
-	Parts       Range // of Iteration.Parts: what a claim may interrupt
+	Parts       Range // of Iteration.Parts: boundaries at which a claim may interrupt
 	Pieces      int32 // at least 1; more than 1 on a link only
 	Lane        int16 // of its own resource or of the one that it claims
 	Resource    int8
-	Claims      int8 // number, from 1, of the resource whose lane it claims; 0 for none
+	Claims      int8 // 1 + index of the resource whose lane it claims; 0 for none
 	Class       uint8
 	Flags       uint8
-	Kind        uint8 // means something to the system, for spans and names
-	Group       int16 // means something to the system, for spans and names
-	Bus         Time  // for which memory channels carry its data, all pieces together: booked, not scheduled
+	Kind        uint8 // the system's code, for spans and names
+	Group       int16 // the system's code, for spans and names
+	Bus         Time  // time that memory channels carry its data, for all pieces: booked, not scheduled
 }
 
 // duration returns the time of all pieces.
@@ -85,7 +84,7 @@ func (o *Op) duration() Time { return Time(o.Pieces-1)*o.Time + o.Last }
 // Range is the part [From, To) of a slice.
 type Range struct{ From, To int32 }
 
-// Layers is all layers of a sub-batch that have the same operations, one of which has the flag
+// Layers is all layers of a sub-batch with the same operations, one of which has the flag
 // NextLayer.
 type Layers struct {
 	Range       // of Iteration.Ops
@@ -95,14 +94,14 @@ type Layers struct {
 // Run is successive layers of one kind.
 type Run struct{ Kind, Count int32 }
 
-// SubBatch is the layers of one sub-batch, empty where it takes no part. What comes
-// before the model's first layer is a layer of its own. Layers with the same operations are of one
-// kind: what does not depend on their order is found once for each kind, however the kinds take turns.
+// SubBatch is the layers of one sub-batch, empty if it takes no part. The work before the model's
+// first layer is a layer of its own. Layers with the same operations are of one kind: whatever does
+// not depend on their order is computed once for each kind.
 type SubBatch struct {
-	Kinds []Layers // in the order in which they first come
-	Order []Run    // of all layers: as many of each kind as Kinds says
-	// Exit is the time of the operation that ends the last layer, in place of its Last:
-	// the model's head follows instead of another layer.
+	Kinds []Layers // in the order of first occurrence
+	Order []Run    // of all layers: as many of each kind as in Kinds
+	// Exit replaces Last of the operation that ends the last layer: the model's head follows in place
+	// of another layer.
 	Exit Time
 }
 
@@ -131,8 +130,8 @@ func (s *SubBatch) total() int32 {
 	return n
 }
 
-// Iteration is the work of one or two sub-batches. Its memory is meant to be
-// filled anew for every iteration, after Reset.
+// Iteration is the work of one or two sub-batches. Its memory is reused for every iteration, after
+// Reset.
 type Iteration struct {
 	Ops   []Op
 	After []int32 // indices of Ops
@@ -150,7 +149,7 @@ func (it *Iteration) Reset() {
 	}
 }
 
-// From returns the operations from one on.
+// From returns the operations from index first on.
 func (it *Iteration) From(first int32) Range { return Range{first, int32(len(it.Ops))} }
 
 // Add appends an operation of one piece and returns it and its index. It is valid until
@@ -166,22 +165,22 @@ func (it *Iteration) Add(resource int8, time Time) (*Op, int32) {
 	return o, int32(n)
 }
 
-// Wait notes what an operation waits for and returns it as Op.After.
+// Wait stores the operations that an operation waits for, and returns them as Op.After.
 func (it *Iteration) Wait(after ...int32) Range {
 	from := int32(len(it.After))
 	it.After = append(it.After, after...)
 	return Range{from, int32(len(it.After))}
 }
 
-// Totals is what an iteration amounts to.
+// Totals sums up an iteration.
 type Totals struct {
-	ByKind  [kindsOfOps]Time // on all resources, by Op.Kind
-	Bus     Time             // for which memory channels carry data
+	ByKind  [kindsOfOps]Time // over all resources, by Op.Kind
+	Bus     Time             // time that memory channels carry data
 	Pieces  int64
-	Longest Time // at least the longest operation, and less than twice it
+	Longest Time // bound on the longest operation: at least its time, and less than twice that
 }
 
-// kindsOfOps is how many kinds of operations are told apart.
+// kindsOfOps is the number of distinct kinds of operations.
 const kindsOfOps = 32
 
 // Totals adds up all operations. It is valid until the next call.
@@ -206,7 +205,7 @@ func (it *Iteration) Totals() *Totals {
 	return t
 }
 
-// add adds the operations of so many layers.
+// add adds the operations of a number of layers.
 func (t *Totals) add(ops []Op, layers int32) {
 	n := Time(layers)
 	for j := range ops {

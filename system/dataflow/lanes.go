@@ -7,31 +7,31 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// Clock converts between time and the clocks that a rank computes, between which
-// it refreshes at its long-run rate.
+// Clock converts between time and the clocks that a rank computes; the rank refreshes in between,
+// at its long-run rate.
 type Clock struct {
 	tCK                 Time
-	interval, computing int64   // tREFI, and tREFI - tRFC: the clocks of it that compute
-	rate                float64 // clocks computed a picosecond
-	most                int64   // clocks that take no longer than Longest
+	interval, computing int64   // tREFI, and tREFI − tRFC: the computing clocks of an interval
+	rate                float64 // clocks computed per picosecond
+	most                int64   // clocks that take at most Longest
 	inverse             uint64  // of computing, rounded up, in units of 2^-64
-	exact               int64   // largest number of which inverse gives the quotient by computing
+	exact               int64   // largest number for which inverse gives the exact quotient by computing
 }
 
-// Longest is what an operation can take: 75 minutes. Sums of a few do not overflow.
+// Longest is the longest time of an operation: 75 minutes. Sums of a few do not overflow.
 const Longest = Time(1 << 52)
 
 // NewClock returns the clock of a rank that computes for computing clocks of each
 // interval; both are positive.
 func NewClock(tCK Time, interval, computing int64) Clock {
 	c := Clock{tCK: tCK, interval: interval, computing: computing, rate: float64(computing) / (float64(interval) * float64(tCK))}
-	c.inverse = math.MaxUint64/uint64(computing) + 1 // 0 for 1, and then never used
+	c.inverse = math.MaxUint64/uint64(computing) + 1 // wraps to 0 for 1, and is then not used
 	c.exact = int64(c.inverse>>1) - 1
 	c.most = min(c.Clocks(Longest)-1, math.MaxInt64/interval-1)
 	return c
 }
 
-// Time returns the time that clocks of computing take, Longest at most.
+// Time returns the time of a number of computing clocks, at most Longest.
 func (c *Clock) Time(clocks int64) Time {
 	if clocks > c.most {
 		return Longest
@@ -44,23 +44,20 @@ func (c *Clock) Time(clocks int64) Time {
 	return units.Duration(n/c.computing) * c.tCK
 }
 
-// Clocks returns the clocks that a rank has computed within t, give or take the
-// one in progress.
+// Clocks returns the clocks that a rank has computed within t, to within one.
 func (c *Clock) Clocks(t Time) int64 { return int64(float64(t) * c.rate) }
 
-// Boundaries are where a claim can interrupt an operation: at the end of a head,
-// or earlier at a multiple of Step from the head's start.
+// Boundaries are where a claim can interrupt an operation: at the end of a head, or earlier at a
+// multiple of Step from the head's start.
 type Boundaries struct {
 	Clock Clock
-	Each  int64 // heads of each of the operation's Parts
-	Step  int64 // clocks; 0: at the ends of heads alone
+	Each  int64 // heads in each of the operation's Parts
+	Step  int64 // clocks; 0: only at the ends of heads
 }
 
-// wait returns how long a claim that finds an operation elapsed > 0 after its start
-// waits for a boundary.
-//
-// The boundary's time counts from the operation's start, so that where the lane
-// stops does not depend on when within a clock the claim came.
+// wait returns how long a claim that arrives elapsed > 0 after an operation's start waits for a
+// boundary. The boundary's time counts from the operation's start, so that the stop does not depend
+// on when within a clock the claim arrived.
 func (b *Boundaries) wait(parts []int64, elapsed Time) Time {
 	at := b.Clock.Clocks(elapsed)
 	boundary := b.Clock.Time(b.next(parts, at))
@@ -70,7 +67,7 @@ func (b *Boundaries) wait(parts []int64, elapsed Time) Time {
 	return max(boundary-elapsed, 0)
 }
 
-// longest returns a time that no claim waits for a boundary longer than.
+// longest returns an upper bound of a claim's wait for a boundary.
 func (b *Boundaries) longest() Time {
 	if b.Step == 0 {
 		return Longest
@@ -78,8 +75,7 @@ func (b *Boundaries) longest() Time {
 	return b.Clock.Time(b.Step)
 }
 
-// next returns the first boundary that is not before at, in clocks from the
-// operation's start.
+// next returns the first boundary not before at, in clocks from the operation's start.
 func (b *Boundaries) next(parts []int64, at int64) int64 {
 	start := int64(0)
 	for _, head := range parts {
@@ -88,7 +84,7 @@ func (b *Boundaries) next(parts []int64, at int64) int64 {
 			start = end
 			continue
 		}
-		within := (at - start) % head // of a head
+		within := (at - start) % head // within a head
 		switch {
 		case within == 0:
 			return at
@@ -110,22 +106,22 @@ type task struct {
 // idle is the operation of a lane that computes nothing.
 const idle = int32(-1)
 
-// lane is one of the lanes of a resource. When the running operation ends is in the
-// engine's due times.
+// lane is one of the lanes of a resource. The end of its running operation is in the engine's due
+// times.
 type lane struct {
 	running task
 	freeAt  Time // nothing runs before this time: the lane receives
-	stop    Time // when it left its work for the transfer in progress, or never
-	active  bool // it had begun that work
+	stop    Time // when it stopped for the transfer in progress, or never
+	active  bool // the stopped operation had begun
 	waiting []task
 }
 
-// lane returns the place, among the lanes of all resources, of a resource's lane n, counted
-// from the layer's first.
+// lane returns the index, among the lanes of all resources, of a resource's lane n, counted from
+// the layer's first.
 func (s *server) lane(n int16, layer int32) int {
 	if s.rotates > 0 {
 		turn := uint32(n) + uint32(layer) + s.rotates - 1
-		if s.rotates&(s.rotates-1) == 0 { // as is usual: a division takes ten times as long
+		if s.rotates&(s.rotates-1) == 0 { // usual, and ten times as fast as a division
 			return s.lanes + int(turn&(s.rotates-1))
 		}
 		return s.lanes + int(turn%s.rotates)
@@ -133,8 +129,7 @@ func (s *server) lane(n int16, layer int32) int {
 	return s.lanes + int(n)
 }
 
-// turn returns the lane of an operation with lane 0 in a layer: 0 in the model's first,
-// which is layer 1.
+// turn returns the lane that is lane 0 of a layer: 0 for the model's first layer, which is layer 1.
 func (r *Resource) turn(layer int32) int {
 	if !r.Rotates {
 		return 0
@@ -142,7 +137,7 @@ func (r *Resource) turn(layer int32) int {
 	return (int(layer) + r.Count - 1) % r.Count
 }
 
-// queueOnLane runs a task on its lane, or has it wait there.
+// queueOnLane runs a task on its lane, or queues it there.
 func (e *Engine) queueOnLane(t task, x *opState) {
 	q := x.on.lane(x.Lane, t.layer)
 	l := &e.lanes[q]
@@ -186,8 +181,8 @@ func (e *Engine) endOnLane(q int) {
 	}
 }
 
-// claim stops the lanes that a transfer of the given length goes to at their next
-// boundaries, returns when its data begins, and lets the lanes resume after it.
+// claim stops the lanes that a transfer of the given length goes to at their next boundaries,
+// returns when its data begins, and lets the lanes resume after it.
 func (e *Engine) claim(t task, x *opState, length Time) (begin Time) {
 	spec, s := &e.resources[x.Claims-1], &e.servers[x.Claims-1]
 	if x.Flags&ClaimAll == 0 {
@@ -206,7 +201,7 @@ func (e *Engine) claim(t task, x *opState, length Time) (begin Time) {
 	return begin
 }
 
-// resume has a lane go on after a transfer.
+// resume lets a lane continue after a transfer.
 func (e *Engine) resume(q int, spec *Resource, t task, x *opState, begin, length Time) {
 	l, at := &e.lanes[q], begin+length+x.Close
 	if l.stop != never {
@@ -221,9 +216,9 @@ func (e *Engine) resume(q int, spec *Resource, t task, x *opState, begin, length
 	}
 }
 
-// leave returns when a lane has left its work: at its running operation's next
-// boundary, which it keeps in its state, or never where nothing is interrupted. An
-// operation that has not begun has no row active to leave.
+// leave returns when a lane has stopped: at the next boundary of its running operation, which it
+// records, or never if nothing is interrupted. An operation that has not begun has no row open and
+// stops at once.
 func (e *Engine) leave(q int, spec *Resource) Time {
 	l := &e.lanes[q]
 	left := max(e.now, l.freeAt)
@@ -232,7 +227,7 @@ func (e *Engine) leave(q int, spec *Resource) Time {
 		return left
 	}
 	remaining, o := e.due[q]-left, &e.it.Ops[l.running.op]
-	if remaining <= 0 { // it ends before another link's claim does
+	if remaining <= 0 { // it ends before another link's claim can stop it
 		return left
 	}
 	l.active = remaining < o.Last

@@ -1,17 +1,17 @@
 package dataflow
 
-// limit is what the operations of an iteration on one resource amount to.
+// limit is sums and bounds of an iteration's operations on one resource.
 type limit struct {
 	longest Time // operation
-	claim   Time // the longest that a piece can wait for lanes
-	held    Time // the longest that an operation holds lanes, waiting included
-	work    Time // of all its spans, claims included
+	claim   Time // longest wait of a piece for lanes
+	held    Time // longest time that an operation holds lanes, with waits
+	work    Time // of all its spans, with claims
 	spans   Time
 	busy    Time // in the whole iteration, over all lanes
 	pieces  Time // in the whole iteration
 }
 
-// measure adds up what the iteration does on each resource.
+// measure computes the limits of each resource.
 func (c *check) measure() {
 	c.limits = append(c.limits[:0], make([]limit, len(c.e.resources))...)
 	c.closes = 0
@@ -52,7 +52,7 @@ func (c *check) measure() {
 	}
 }
 
-// claim returns how long a piece of an operation can wait for the lanes that it claims.
+// claim returns the longest wait of a piece for the lanes that it claims.
 func (c *check) claim(o *Op) Time {
 	if o.Claims == 0 {
 		return 0
@@ -61,7 +61,7 @@ func (c *check) claim(o *Op) Time {
 	return claimed.Vacate + o.Open + claimed.Reactivate + c.limits[o.Claims-1].longest + c.closes
 }
 
-// delay returns how long an operation can wait for its own claim and its twin.
+// delay returns the longest wait of an operation for its own claim and its twin.
 func (c *check) delay(spec *Resource, o *Op) Time {
 	most := c.claim(o)
 	if spec.Twin > 0 {
@@ -72,9 +72,8 @@ func (c *check) delay(spec *Resource, o *Op) Time {
 	return most
 }
 
-// patience returns how long an operation can wait at most when its resource is free: for
-// lanes that it claims, for a twin, and for another link that holds the lanes while it
-// waits itself.
+// patience returns the longest wait of an operation whose resource is free: for lanes that it
+// claims, for a twin, and for another link that holds the lanes while it waits itself.
 func (c *check) patience(spec *Resource, o *Op) Time {
 	most := c.delay(spec, o)
 	if o.Claims == 0 {

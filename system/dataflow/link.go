@@ -1,12 +1,12 @@
 package dataflow
 
-// classes is how many classes of operations a link tells apart.
+// classes is the number of classes of operations on a link.
 const classes = 2
 
 // queued is an operation that waits for a link.
 type queued struct {
 	task
-	eligible Time  // its data can start
+	eligible Time  // when its data can start
 	pieces   int32 // left
 }
 
@@ -16,7 +16,7 @@ type queue struct {
 	head  int
 }
 
-// push appends an operation, which may start at eligible. A queue that has run empty begins again at its front.
+// push appends an operation, which may start at eligible. An empty queue starts again at its front.
 func (f *queue) push(t task, eligible Time, pieces int32) {
 	if f.head == len(f.items) {
 		f.items, f.head = f.items[:0], 0
@@ -26,7 +26,7 @@ func (f *queue) push(t task, eligible Time, pieces int32) {
 		f.items = append(f.items, queued{})
 	}
 	f.items = f.items[:n+1]
-	x := &f.items[n] // in place, as doc.go says
+	x := &f.items[n] // in place, see doc.go
 	x.op, x.layer, x.sub, x.eligible, x.pieces = t.op, t.layer, t.sub, eligible, pieces
 }
 
@@ -35,7 +35,7 @@ func (f *queue) first() *queued { return &f.items[f.head] }
 func (f *queue) rest() []queued { return f.items[f.head:] }
 func (f *queue) reset()         { f.items, f.head = f.items[:0], 0 }
 
-// link is a link, or memory controllers that write what they have collected.
+// link is a link, or memory controllers that write what they have buffered.
 type link struct {
 	busy    bool
 	current queued
@@ -50,7 +50,7 @@ func (l *link) reset() {
 	}
 }
 
-// next returns when an idle link can start its next piece, never without one.
+// next returns when an idle link can start its next piece, never if there is none.
 func (l *link) next(now Time) Time {
 	at := never
 	for c := range l.queues {
@@ -61,7 +61,7 @@ func (l *link) next(now Time) Time {
 	return at
 }
 
-// queueOnLink has pieces of an operation wait for its link.
+// queueOnLink queues pieces of an operation for its link.
 func (e *Engine) queueOnLink(t task, x *opState, pieces int32) {
 	l := &e.links[x.on.link]
 	q, eligible := &l.queues[x.Class], e.now+x.on.latency
@@ -72,8 +72,7 @@ func (e *Engine) queueOnLink(t task, x *opState, pieces int32) {
 	q.push(t, eligible, pieces)
 }
 
-// stepLink ends the piece that a link carries, if it does, and starts the next that
-// can start.
+// stepLink ends the piece that a link carries, if it is done, and starts the next that can start.
 func (e *Engine) stepLink(i int) {
 	l := &e.links[i]
 	due := &e.due[len(e.lanes)+i]
@@ -120,8 +119,8 @@ func (e *Engine) stepLink(i int) {
 	}
 }
 
-// pieceEnded hands a piece on to the operation that streams it, or ends the
-// operation whose last piece it is.
+// pieceEnded passes a piece on to the operation that streams it, or ends the operation with its
+// last piece.
 func (e *Engine) pieceEnded(t *queued) {
 	for edge := e.state[t.op].edges; edge != none; edge = e.edges[edge].next {
 		if to := e.edges[edge].to; e.state[to].Flags&Stream != 0 {

@@ -27,40 +27,40 @@ import "math/bits"
 type lockstep struct {
 	shape
 	sub [2]subWave
-	// freeAt is when each lane can compute again after its latest transfer.
+	// freeAt is when each lane can compute after its latest transfer.
 	freeAt           []Time
 	linkFree, upFree Time // when the links have done all that was sent so far
 	gpuFree          Time
-	sent             Time // the results of lanes that ended up to then have been sent up
-	idle             Time // all lanes are idle from here on; their waits before it are counted
+	sent             Time // the results of lanes that ended by then have been sent up
+	idle             Time // since when all lanes are idle; earlier waits are counted
 	waits            waveWaits
 	ended            []laneEnd
 	past             waveHistory
-	steps, layers    int64 // of the iteration, without those skipped
+	steps, layers    int64 // of the iteration, without skipped ones
 }
 
-// subWave is where a sub-batch is.
+// subWave is the state of a sub-batch.
 type subWave struct {
 	layer     int       // of its latest wave; -1 before the first
-	run       int       // of subCost.runs: that of the layer, the first one before it
-	cost      *waveCost // of the layer; of the first one before it
-	first     int       // lane of offset 0 in it
+	run       int       // index in subCost.runs of the layer's run; before the first layer that of the first
+	cost      *waveCost // of the layer; before the first layer that of the first
+	first     int       // lane of offset 0 in the layer
 	attention bool
-	waits     bool   // its lanes have ended, its operation on the GPU is not ready
-	own       bool   // what is beside ends last, after the results
-	at        Time   // its last lane ends, what it waits for does, or else its operation on the GPU; never after the last
-	beside    Time   // what is beside the lanes of its wave ends
-	due       []Time // end of each operation, by lane counted from the layer's first; the past for none
-	results   Time   // the latest have come up
-	slowest   int    // offset of the lane that has sent the latest
-	down      []Time // end of the transfer to each lane; 0 where the operation there is behind another one then
+	waits     bool   // its lanes have ended, but its operation on the GPU is not ready
+	own       bool   // the operation beside the lanes ends last, after the results
+	at        Time   // time of its next step: its last lane ends, what it waits for ends, or its operation on the GPU ends; never after the last
+	beside    Time   // end of the operation beside the lanes
+	due       []Time // end of each operation, by lane counted from the layer's first; in the past for none
+	results   Time   // when the latest results have come up
+	slowest   int    // offset of the lane that sent the latest results
+	down      []Time // end of the transfer to each lane; 0 if the operation there was queued behind another
 	gap       gap    // of the GPU, before the latest operation that ends a layer
 }
 
-// waveWaits is Waits in the making.
+// waveWaits accumulates Waits.
 type waveWaits struct {
-	up, lanes, uneven, down    Time // the GPU waits for
-	idle, idleDown, idleWithUp Time // lanes wait: for anything; for transfers; for results, as the GPU does
+	up, lanes, uneven, down    Time // the GPU's waits, for each
+	idle, idleDown, idleWithUp Time // lanes' waits: for anything; for transfers; for results, together with the GPU
 }
 
 func (w *waveWaits) add(o *waveWaits, times Time) {
@@ -75,11 +75,11 @@ func (w *waveWaits) add(o *waveWaits, times Time) {
 
 // laneEnd is an operation on a lane that has ended.
 type laneEnd struct {
-	at, up    Time // up: of its results on the links
+	at, up    Time // up is the time of its results on the links
 	s, offset int  // sub-batch and rankset offset
 }
 
-// newLockstep returns a lockstep over that many lanes.
+// newLockstep returns a lockstep over a number of lanes.
 func newLockstep(lanes int) lockstep {
 	l := lockstep{freeAt: make([]Time, lanes), ended: make([]laneEnd, 0, 2*lanes), past: newWaveHistory(lanes)}
 	for s := range l.sub {
@@ -89,7 +89,7 @@ func newLockstep(lanes int) lockstep {
 	return l
 }
 
-// run executes an iteration that fits and starts at start, and returns its end.
+// run executes a fitting iteration that starts at start, and returns its end.
 func (l *lockstep) run(e *Engine, start Time) Time {
 	l.begin(start)
 	for l.step() {
@@ -99,7 +99,7 @@ func (l *lockstep) run(e *Engine, start Time) Time {
 	return l.gpuFree
 }
 
-// begin starts what comes before the first layers.
+// begin starts the operations before the first layers.
 func (l *lockstep) begin(start Time) {
 	l.steps, l.layers = 0, 0
 	l.linkFree, l.upFree, l.gpuFree, l.sent, l.idle, l.waits = start, start, start, start, start, waveWaits{}
@@ -130,7 +130,7 @@ func (l *lockstep) next() int {
 	return 0
 }
 
-// rank is the order of steps at one instant, as the events have it.
+// rank is the order of steps at one instant, as in the events.
 func (s *subWave) rank() int {
 	switch {
 	case s.attention:
@@ -143,8 +143,7 @@ func (s *subWave) rank() int {
 	return 3
 }
 
-// step takes the next step of either sub-batch; it reports false when both have
-// ended.
+// step takes the next step of either sub-batch; it reports false when both have ended.
 func (l *lockstep) step() bool {
 	s := l.next()
 	next := &l.sub[s]
@@ -164,8 +163,8 @@ func (l *lockstep) step() bool {
 	return true
 }
 
-// finish sends up the results of all lanes that end up to at, in the order of their
-// ends, and runs the block of a sub-batch whose last lane is among them.
+// finish sends up the results of all lanes that end by at, in the order of their ends. If the last
+// lane of a sub-batch is among them, it runs the sub-batch's block.
 func (l *lockstep) finish(at Time) {
 	if !l.sendLast(at) {
 		l.sendUp(at)
@@ -186,14 +185,14 @@ func (l *lockstep) finish(at Time) {
 	l.lanesEnded(at)
 }
 
-// sendLast sends up the results of the lane that ends at at, where all results before it are surely up
-// by then: no other lane has ended in the time that the results of all lanes take, and the way up is free
-// early enough. It reports false, and does nothing, where it cannot tell.
+// sendLast sends up the results of the lane that ends at at, if all earlier results are certainly up by
+// then: no other lane has ended within the time that the results of all lanes take, and the link up is
+// free early enough. Otherwise it does nothing and returns false.
 func (l *lockstep) sendLast(at Time) bool {
 	if l.upFree+l.upAll > at+l.resultsAt {
 		return false
 	}
-	var n, last uint64 // lanes that have ended in that time, and the offset of the only one
+	var n, last uint64 // number of lanes that have ended in that time; offset of the only one
 	sender := 0
 	for s := range l.sub {
 		if !l.sub[s].attention {
@@ -202,8 +201,8 @@ func (l *lockstep) sendLast(at Time) bool {
 		if n == 0 {
 			sender = s
 		}
-		for offset, due := range l.sub[s].due { // without a branch: none would be foreseen
-			_, in := bits.Sub64(uint64(at-due), uint64(l.upAll), 0) // what ends later is a large number here
+		for offset, due := range l.sub[s].due { // without a branch, which could not be predicted
+			_, in := bits.Sub64(uint64(at-due), uint64(l.upAll), 0) // later ends wrap to large numbers
 			n += in
 			last += uint64(offset) & -in
 		}
@@ -216,7 +215,7 @@ func (l *lockstep) sendLast(at Time) bool {
 	return true
 }
 
-// sendUp sends up the results of all lanes that end up to at, in the order of their ends.
+// sendUp sends up the results of all lanes that end by at, in the order of their ends.
 func (l *lockstep) sendUp(at Time) {
 	ended := l.ended[:0]
 	for s := range l.sub {
@@ -243,7 +242,7 @@ func (l *lockstep) sendUp(at Time) {
 	}
 }
 
-// last runs the last operation of a layer of a sub-batch, which is ready at a time.
+// last runs the last operation of a layer of a sub-batch, which becomes ready at ready.
 func (l *lockstep) last(s int, ready Time) {
 	block := l.sub[s].cost.block
 	if l.sub[s].layer == l.total-1 {
@@ -256,8 +255,7 @@ func (l *lockstep) last(s int, ready Time) {
 	l.sub[s].at = l.gpuFree
 }
 
-// start starts the next layer of sub-batch s, whose QKV generation has ended:
-// its wave goes down.
+// start starts the next layer of sub-batch s, whose QKV generation has ended: its wave goes down.
 func (l *lockstep) start(s int) {
 	sub := &l.sub[s]
 	if sub.layer++; sub.layer == l.total {
@@ -288,7 +286,7 @@ func (l *lockstep) start(s int) {
 	}
 }
 
-// enter has a sub-batch be in a layer, which no earlier one is after.
+// enter moves a sub-batch to a layer; layers only increase.
 func (l *lockstep) enter(s, layer int) {
 	sub, c := &l.sub[s], &l.costs[s]
 	for layer >= c.runs[sub.run].until {
@@ -299,11 +297,11 @@ func (l *lockstep) enter(s, layer int) {
 
 // send sends the wave of sub-batch s down the link.
 //
-// A transfer that interrupts an operation delays it by the same time at whichever boundary. Only the time at which
-// the link is free depends on the boundary, and only a later transfer of the same wave asks for it: the next
-// wave starts after the interrupted operation has ended. So where the longest wait for a boundary leaves no doubt that a
-// transfer interrupts, no boundary is looked for. Behind such transfers the link is free by latest; settle returns
-// the exact time, which a transfer needs whose lane is free or nearly so.
+// A transfer that interrupts an operation delays it by the same time at any boundary. Only the time at which the link
+// becomes free depends on the boundary, and only later transfers of the same wave need it: the next wave starts after
+// the interrupted operation has ended. If a transfer interrupts even with the longest wait for a boundary, send
+// therefore computes no boundary. After such transfers the link is free by latest; settle returns the exact time for a
+// transfer whose lane is free or nearly free.
 func (l *lockstep) send(s int, eligible Time) {
 	sub, other := &l.sub[s], &l.sub[1-s]
 	lanes := sub.cost.lanes
@@ -315,7 +313,7 @@ func (l *lockstep) send(s int, eligible Time) {
 		m += n
 	}
 	link := max(l.linkFree, eligible)
-	latest, unsettled := link, -1 // offset of the first transfer that link leaves out
+	latest, unsettled := link, -1 // offset of the first transfer that link does not include
 	vacate, stopped := l.spec.Vacate, l.spec.Vacate+l.spec.Reactivate
 	end, theirEnd := Time(0), other.at
 	for offset := range lanes {
@@ -341,7 +339,7 @@ func (l *lockstep) send(s int, eligible Time) {
 				} else {
 					link, until = l.interrupt(other, h, q, m, left, g)
 					theirEnd = max(theirEnd, met[m])
-					if until == link+g.close { // else it is behind the other sub-batch's
+					if until == link+g.close { // otherwise it is behind the other sub-batch's
 						sent = link
 					}
 				}
@@ -362,7 +360,7 @@ func (l *lockstep) send(s int, eligible Time) {
 }
 
 // settle returns when the link has sent the transfers of sub-batch s to the offsets [from, to), all of
-// which interrupt an operation that is due later by now. The link is free for the first at link.
+// which interrupt an operation that is due later now. For the first, the link is free at link.
 func (l *lockstep) settle(s, from, to int, link Time) Time {
 	sub, other := &l.sub[s], &l.sub[1-s]
 	n := len(l.freeAt)
@@ -386,19 +384,19 @@ func (l *lockstep) settle(s, from, to int, link Time) Time {
 	return link
 }
 
-// interrupt sends transfer t to lane q, which works on g, the operation of the other
-// sub-batch with the given offset, and can leave it from left on: the same as the
-// engine's leave and claim. It returns when the link is free, and the lane for t's operation.
+// interrupt sends transfer t to lane q and returns when the link is free, and the lane for t's
+// operation. The lane runs g, the operation of the other sub-batch at the given offset, and can
+// leave it from left on. It is the same as the engine's leave and claim.
 func (l *lockstep) interrupt(other *subWave, g *laneCost, q, offset int, left Time, t *laneCost) (link, until Time) {
 	remaining := other.due[offset] - left
-	if remaining >= g.compute { // it has not begun: there is no row to close or to open again
+	if remaining >= g.compute { // not begun: there is no row to close or to open again
 		link = left + t.sent
 		l.freeAt[q] = link + t.close
 		other.due[offset] += l.freeAt[q] - left
 		return link, other.due[offset]
 	}
 	wait := l.spec.Boundaries.wait(g.parts, g.compute-remaining)
-	if wait >= remaining { // it ends first
+	if wait >= remaining { // it ends before the boundary
 		link = left + remaining + t.sent
 		l.freeAt[q] = link + t.close
 		return link, l.freeAt[q]

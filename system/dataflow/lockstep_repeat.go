@@ -2,23 +2,23 @@ package dataflow
 
 // waveHistory is the states at the starts of the latest layers.
 type waveHistory struct {
-	keys  [pastStates]Time // of the states: two states of different keys differ
+	keys  [pastStates]Time // of the states: states with different keys differ
 	state [pastStates]waveState
 	count int
 	over  bool // a repeat has been found and used
 }
 
-// waveState is all that the future depends on when a sub-batch starts a layer.
+// waveState is all that determines the future when a sub-batch starts a layer.
 type waveState struct {
 	at, linkFree, upFree, gpuFree, sent Time
 	waits                               waveWaits
-	layer, first                        int       // layer, and lane of offset 0 in it
+	layer, first                        int       // layer; lane of offset 0 in it
 	cost                                *waveCost // of the layer
 	freeAt                              []Time
 	other                               subWave // the other sub-batch
 }
 
-// newWaveHistory reserves the states of waves for that many lanes.
+// newWaveHistory reserves the states of waves over a number of lanes.
 func newWaveHistory(lanes int) waveHistory {
 	var h waveHistory
 	for i := range h.state {
@@ -29,10 +29,9 @@ func newWaveHistory(lanes int) waveHistory {
 
 func (h *waveHistory) reset() { h.count, h.over = 0, false }
 
-// skipRepeats compares the state when sub-batch s starts a layer with those of the layers before. When it equals the
-// state n layers before, every further layer starts as one of these n layers did, and jump moves on to the
-// last layer that is sure to. Only the layer starts of one sub-batch are recorded:
-// those of sub-batch 0, or of 1 if 0 is empty.
+// skipRepeats compares the state when sub-batch s starts a layer with those of the layers before. If it equals the
+// state n layers before, the last n layers repeat, and jump skips to the last layer that certainly repeats. Only the
+// layer starts of one sub-batch are recorded: those of sub-batch 0, or of 1 if 0 is empty.
 func (l *lockstep) skipRepeats(s int) {
 	h := &l.past
 	if h.over || s == 1 && l.sub[0].layer >= 0 {
@@ -51,10 +50,10 @@ func (l *lockstep) skipRepeats(s int) {
 	}
 }
 
-// jump moves sub-batch s on to the start of a later layer, as near to the last as can be. The states repeat
-// from number from on, and one period took that time. A last layer's block has a time of its own, so the
-// jump ends before either sub-batch has requested one; and before either has begun a layer that is not of the kind
-// of the one a period before it. It reports false where a longer period may still lead further.
+// jump skips sub-batch s to the start of a later layer, as near to the last as possible. The states repeat from
+// number from on, with a period that took took. A last layer's block has its own time, so the jump ends before
+// either sub-batch has requested one, and before either has begun a layer whose kind differs from that of a period
+// before. It reports false if a longer period may still skip more.
 func (l *lockstep) jump(s, from int, took Time) bool {
 	h, now := &l.past, l.sub[s].layer
 	period := h.count - 1 - from
@@ -79,8 +78,8 @@ func (l *lockstep) jump(s, from int, took Time) bool {
 	return h.over
 }
 
-// differs returns the first layer after that of a sub-batch which is not of the kind of the layer a period before it, or the
-// number of layers.
+// differs returns the first layer after that of a sub-batch whose kind differs from that of a period before, or the number
+// of layers.
 func (l *lockstep) differs(s, period int) int {
 	runs, i, back := l.costs[s].runs, l.sub[s].run, 0
 	next := l.sub[s].layer + 1
@@ -99,15 +98,15 @@ func (l *lockstep) differs(s, period int) int {
 	return next
 }
 
-// beforeLast says whether, in a state that is moved on to the start of a layer, the other sub-batch has not begun the layer that
-// differs nor requested the block of its last one.
+// beforeLast says, for a state moved to the start of a layer, that the other sub-batch has neither begun the differing layer nor
+// requested the block of its last one.
 func (l *lockstep) beforeLast(w *waveState, layer, differs int) bool {
 	other := w.other.layer + layer - w.layer
 	return w.other.at == never || other < differs && (other < l.total-1 || other == l.total-1 && (w.other.attention || w.other.waits))
 }
 
-// save writes the state when sub-batch s starts a layer, and returns its key: the times until the other sub-batch
-// goes on and its lanes end, added up.
+// save writes the state when sub-batch s starts a layer, and returns its key: the sum of the times until the
+// other sub-batch's next step and its lanes' ends.
 func (l *lockstep) save(w *waveState, s int) (key Time) {
 	sub, other := &l.sub[s], &l.sub[1-s]
 	w.at, w.linkFree, w.upFree, w.gpuFree, w.sent = sub.at, l.linkFree, l.upFree, l.gpuFree, l.sent
@@ -125,8 +124,8 @@ func (l *lockstep) save(w *waveState, s int) (key Time) {
 	return key
 }
 
-// alike reports whether two states of equal keys have the same future. A time that has passed, or that comes before anything can
-// use it, counts as the first time at which it can matter.
+// alike reports whether two states of equal keys have the same future. A time in the past, or before anything can use it, counts
+// as the first time at which it can matter.
 func (l *lockstep) alike(a, b *waveState) bool {
 	by := b.at - a.at
 	same := func(x, y, bound Time) bool { return max(x, bound)+by == max(y, bound+by) }
@@ -138,7 +137,7 @@ func (l *lockstep) alike(a, b *waveState) bool {
 		x.attention != y.attention || x.waits != y.waits || x.own != y.own || x.at != never && y.layer-x.layer != b.layer-a.layer {
 		return false
 	}
-	results := a.at // no result comes up before
+	results := a.at // no result comes up earlier
 	for i, due := range x.due {
 		if !x.attention {
 			break
@@ -165,7 +164,7 @@ func (l *lockstep) alike(a, b *waveState) bool {
 	return same(a.upFree, b.upFree, results+l.resultsAt)
 }
 
-// load sets the state to a saved one, for sub-batch s to start a layer by a time later.
+// load restores a saved state, for sub-batch s to start a layer by later.
 func (l *lockstep) load(w *waveState, s, layer int, by Time) {
 	sub, other := &l.sub[s], &l.sub[1-s]
 	n := len(l.freeAt)
@@ -184,14 +183,14 @@ func (l *lockstep) load(w *waveState, s, layer int, by Time) {
 	other.attention, other.waits, other.own = w.other.attention, w.other.waits, w.other.own
 	other.at, other.beside = w.other.at+by, w.other.beside+by
 	other.gap = gap{free: w.other.gap.free + by, until: w.other.gap.until + by}
-	// Of transfers that have ended before, when does not matter. Operations behind the others have not been interrupted.
+	// When earlier transfers ended does not matter. Operations queued behind others have not been interrupted.
 	for i := range other.down {
 		g := &other.cost.lanes[i]
 		other.down[i] = other.due[i] - g.close - g.compute
 	}
 }
 
-// first returns the lane of offset 0 in a layer, of which -1 comes before the first.
+// first returns the lane of offset 0 in a layer; -1 stands before the first layer.
 func (l *lockstep) first(layer int) int {
 	if !l.spec.Rotates {
 		return 0

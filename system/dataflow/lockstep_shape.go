@@ -1,19 +1,19 @@
 package dataflow
 
-// shape is what a lockstep needs to know of an iteration and its resources.
+// shape is the properties of an iteration and its resources that a lockstep needs.
 type shape struct {
-	onLanes, link, up, gpu int8 // resources, -1 where not known yet
+	onLanes, link, up, gpu int8 // resources, -1 if not known yet
 
 	spec               *Resource // of the lanes
-	longestWait        Time      // of a transfer for a boundary
-	upAll              Time      // of the results of all lanes of both sub-batches, in the layers where it is longest
-	latency, resultsAt Time      // of the link, and of the results' way up
-	total              int       // layers of each sub-batch, what comes before the first not counted
-	besides            bool      // layers of a kind have an operation beside their lanes
+	longestWait        Time      // longest wait of a transfer for a boundary
+	upAll              Time      // time of the results of all lanes of both sub-batches, in the layers with the longest
+	latency, resultsAt Time      // of the link; of the results' way up
+	total              int       // layers of each sub-batch, without the work before the first
+	besides            bool      // some kind of layers has an operation beside its lanes
 	costs              [2]subCost
 }
 
-// subCost is the kinds of layers of a sub-batch, in which order they come, and what it costs beside them.
+// subCost is the kinds of layers of a sub-batch, their order, and its other costs.
 type subCost struct {
 	active      bool
 	entry, exit Time
@@ -27,27 +27,27 @@ type waveRun struct {
 	until int // the layer after those
 }
 
-// waveCost is what the layers of one kind cost: those with the same operations.
+// waveCost is the cost of the layers of one kind, which have the same operations.
 type waveCost struct {
 	Range              // of Iteration.Ops
-	besides bool       // it has an operation where the block runs, from the layer's start on
-	block   Time       // what the block takes where another layer follows
-	beside  Time       // what the operation beside the block takes; 0 where there is none
+	besides bool       // an operation runs on the block's resource from the layer's start on
+	block   Time       // time of the block if another layer follows
+	beside  Time       // time of the operation beside the lanes; 0 for none
 	lanes   []laneCost // by lane, counted from the layer's first
 	first   int        // the first active one
-	mean    Time       // what a lane computes, on average over all
+	mean    Time       // mean computing time over all lanes
 }
 
 // laneCost is a transfer to a lane, its operation there, and its results.
 type laneCost struct {
 	active      bool
-	sent, close Time // sent: from the lane's stop to the data's end
+	sent, close Time // sent: from the lane's stop to the end of the data
 	compute, up Time
 	parts       []int64
 }
 
-// fits reads the shape of an iteration and its costs; it reports false for one of
-// another shape. Times of zero would have operations end at one instant in an order that a lockstep does not keep.
+// fits reads the shape of an iteration and its costs; it reports false for another shape. Times of zero would end
+// operations at the same instant in an order that a lockstep does not keep.
 func (l *lockstep) fits(e *Engine, it *Iteration) bool {
 	if !l.reads(e, it) {
 		return false
@@ -61,7 +61,7 @@ func (l *lockstep) fits(e *Engine, it *Iteration) bool {
 	return true
 }
 
-// reads takes over the shape of an iteration.
+// reads reads the shape of an iteration.
 func (l *lockstep) reads(e *Engine, it *Iteration) bool {
 	l.onLanes, l.link, l.up, l.gpu, l.total, l.besides = -1, -1, -1, -1, 0, false
 	if len(it.Ops) == 0 {
@@ -79,7 +79,7 @@ func (l *lockstep) reads(e *Engine, it *Iteration) bool {
 	return l.spec.Latency == 0 && l.spec.Count == len(l.freeAt)
 }
 
-// readSub takes over the shape of a sub-batch.
+// readSub reads the shape of a sub-batch.
 func (l *lockstep) readSub(e *Engine, it *Iteration, s int) bool {
 	c, sub := &l.costs[s], &it.Sub[s]
 	if len(sub.Kinds) < 2 || sub.Kinds[0].Count != 1 || sub.Kinds[0].To != sub.Kinds[0].From+1 {
@@ -107,13 +107,13 @@ func (l *lockstep) readSub(e *Engine, it *Iteration, s int) bool {
 	return true
 }
 
-// add returns a new kind of layers, on that many lanes.
+// add returns a new kind of layers over a number of lanes.
 func (c *subCost) add(ops Range, lanes int) *waveCost {
 	n := len(c.kinds)
 	if n == cap(c.kinds) {
 		c.kinds = append(c.kinds, waveCost{})
 	}
-	c.kinds = c.kinds[:n+1] // with the memory that a kind of an earlier iteration had
+	c.kinds = c.kinds[:n+1] // reuses the memory of an earlier iteration's kind
 	if c.kinds[n].lanes == nil {
 		c.kinds[n].lanes = make([]laneCost, lanes)
 	}
@@ -121,7 +121,7 @@ func (c *subCost) add(ops Range, lanes int) *waveCost {
 	return &c.kinds[n]
 }
 
-// readKind takes over the shape of the layers of a kind.
+// readKind reads the shape of the layers of a kind.
 func (l *lockstep) readKind(e *Engine, it *Iteration, c *waveCost) bool {
 	n := c.To - c.From - 1 // three for each lane, and the layer's last
 	if c.besides = n%3 == 1; c.besides {
@@ -165,7 +165,7 @@ func (l *lockstep) readKind(e *Engine, it *Iteration, c *waveCost) bool {
 	return true
 }
 
-// price takes over the costs of a sub-batch whose shape is known.
+// price reads the costs of a sub-batch whose shape is known.
 func (l *lockstep) price(it *Iteration, s int) bool {
 	c, sub := &l.costs[s], &it.Sub[s]
 	c.entry, c.exit = it.Ops[sub.Kinds[0].From].Last, sub.Exit
@@ -184,7 +184,7 @@ func (l *lockstep) price(it *Iteration, s int) bool {
 	return true
 }
 
-// price takes over the costs of the layers of a kind, and returns the time of their results.
+// price reads the costs of the layers of a kind, and returns the time of their results.
 func (c *waveCost) price(it *Iteration) (results Time, ok bool) {
 	end := c.To - 1
 	c.block, c.beside = it.Ops[end].Last, 0
@@ -209,15 +209,15 @@ func (c *waveCost) price(it *Iteration) (results Time, ok bool) {
 	return results, c.block > 0
 }
 
-// isBeside says whether an operation is beside the lanes: it starts with the layer, runs where
-// the layer's last does and is the last for which that one waits.
+// isBeside says whether an operation is the one beside the lanes: it starts with the layer, runs on
+// the resource of the layer's last operation, and is the last that this one waits for.
 func (l *lockstep) isBeside(it *Iteration, i int32) bool {
 	o, block := &it.Ops[i], &it.Ops[i+1]
 	return o.Resource == block.Resource && o.Flags == 0 && o.After.From == o.After.To && block.After.From < block.After.To && it.After[block.After.To-1] == i
 }
 
-// is says whether a resource is the one known for a part, which the first one met
-// becomes if it is served as it should be.
+// is says whether a resource is the known one for a role. The first resource for a role becomes the
+// known one if it has the right discipline.
 func (l *lockstep) is(e *Engine, known *int8, d Discipline, resource int8) bool {
 	if *known < 0 {
 		if s := &e.servers[resource]; s.discipline != d || s.twin > 0 {
@@ -228,7 +228,7 @@ func (l *lockstep) is(e *Engine, known *int8, d Discipline, resource int8) bool 
 	return *known == resource
 }
 
-// follows says whether an operation waits for another one alone.
+// follows says whether an operation waits for exactly one given operation.
 func follows(it *Iteration, o *Op, other int32) bool {
 	return o.After.To == o.After.From+1 && it.After[o.After.From] == other
 }

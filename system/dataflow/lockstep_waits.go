@@ -1,7 +1,7 @@
 package dataflow
 
-// waited adds up what the GPU waits for until the last operation of a layer of sub-batch s is ready: results on their
-// way up since its slowest lane has ended, that lane, and before its own transfer has ended that transfer.
+// waited adds up the GPU's waits until the last operation of a layer of sub-batch s is ready: for results on their
+// way up since the slowest lane ended, for that lane, and for the transfer to it.
 func (l *lockstep) waited(s int, ready Time) {
 	sub, w := &l.sub[s], &l.waits
 	free := l.gpuFree
@@ -17,7 +17,8 @@ func (l *lockstep) waited(s int, ready Time) {
 	w.down += sent - free
 }
 
-// idleTo adds up for how long no operation has been on any lane, nor a layer on its way there: up to a time.
+// idleTo adds up the time until now in which no lane has an operation and no layer is on its way to the
+// lanes.
 func (l *lockstep) idleTo(now Time) {
 	l.waits.idle += now - l.idle
 	for s := range l.sub {
@@ -27,7 +28,7 @@ func (l *lockstep) idleTo(now Time) {
 	l.idle = now
 }
 
-// sending adds up the time from which on the lanes wait for the first transfer of sub-batch s's wave.
+// sending adds up the lanes' wait, from from on, for the first transfer of sub-batch s's wave.
 func (l *lockstep) sending(s int, from Time) {
 	if to := l.sub[s].down[l.sub[s].cost.first]; to > from {
 		l.waits.idle += to - from
@@ -35,7 +36,8 @@ func (l *lockstep) sending(s int, from Time) {
 	}
 }
 
-// lanesEnded notes that lanes have ended at a time. Those of a wave that is still to come wait for it.
+// lanesEnded records that lanes have ended at a time. Lanes of a wave that is still to come wait for
+// it.
 func (l *lockstep) lanesEnded(at Time) {
 	switch {
 	case l.sub[0].attention:

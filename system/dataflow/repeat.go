@@ -5,16 +5,15 @@ import (
 	"slices"
 )
 
-// pastStates is how many layers back a repeat is looked for: the longest period
-// that is found.
+// pastStates is the longest period, in layers, in which a repeat is found.
 const pastStates = 16
 
-// snapshot is the state of all resources at the start of a layer, relative to the
-// time, the layer and the numbering of lanes then.
+// snapshot is the state of all resources at the start of a layer, relative to the time, the layer
+// and the numbering of lanes then.
 type snapshot struct {
 	state []int64
 	at    Time
-	waits Waits // up to then
+	waits Waits // until then
 }
 
 // history is the latest snapshots of an iteration.
@@ -26,12 +25,11 @@ type history struct {
 
 func (h *history) reset() { h.count, h.over = 0, false }
 
-// skipRepeats jumps over layers. With rotating lanes numbered from the layer's first
-// (L3, section 5.1), equal ranges of operations are equal work, and the state at a
-// layer's start determines all that follows while the ranges stay the same. If it
-// equals the state n layers earlier, the n layers between repeat, and multiples of
-// them are added without running them. The result is the same to the picosecond; the
-// switch that runs every layer is Exact.
+// skipRepeats jumps over layers. With rotating lanes numbered from the layer's first (L3, section
+// 5.1), equal ranges of operations are equal work, and the state at a layer's start determines the
+// future as long as the ranges stay the same. If it equals the state n layers earlier, the n layers
+// between repeat, and multiples of them are added without simulation. The result is the same to the
+// picosecond; the switch that runs every layer is Exact.
 func (e *Engine) skipRepeats(s int8) {
 	if e.Exact || e.past.over || s != e.reference() {
 		return
@@ -66,9 +64,9 @@ func (e *Engine) reference() int8 {
 	return 1
 }
 
-// repeats returns how often the same period layers follow the last ones. It ends at
-// the first layer of either sub-batch that differs from the layer a period before it.
-// A last layer differs from all others.
+// repeats returns how often the last period layers are repeated by those that follow. It stops at
+// the first layer of either sub-batch that differs from the layer a period before it. A last layer
+// differs from all others.
 func (e *Engine) repeats(period int32) int32 {
 	most := int32(math.MaxInt32)
 	for s := range e.sub {
@@ -79,12 +77,12 @@ func (e *Engine) repeats(period int32) int32 {
 	return most / period
 }
 
-// same returns how many layers behind a sub-batch's layer have the same operations as
-// the layers a period before them.
+// same returns how many layers after a sub-batch's layer have the same operations as the layers a
+// period before them.
 func (e *Engine) same(s int, period int32) int32 {
 	sub, order := &e.sub[s], e.it.Sub[s].Order
 	next := sub.layer + 1
-	at, until := sub.at, sub.until       // of the layer next
+	at, until := sub.at, sub.until       // of the next layer
 	back, backUntil := 0, order[0].Count // of the layer a period before it
 	for next < sub.total-1 && next >= period {
 		for next >= until {
@@ -106,7 +104,7 @@ func (e *Engine) same(s int, period int32) int32 {
 // over says whether a sub-batch has ended its last layer.
 func (e *Engine) over(s int) bool { return e.sub[s].layer == e.sub[s].total }
 
-// shift moves the whole state on by a time and a number of layers.
+// shift moves the whole state forward by a time and a number of layers.
 func (e *Engine) shift(by Time, layers int32) {
 	if e.spans != nil {
 		e.spans.shift(e, by, layers)
@@ -155,7 +153,7 @@ func (e *Engine) shift(by Time, layers int32) {
 	}
 }
 
-// shiftLanes is shift for the lanes. Those that rotate change places, too.
+// shiftLanes is shift for the lanes. Rotating lanes change places, too.
 func (e *Engine) shiftLanes(by Time, layers int32) {
 	for q := range e.lanes {
 		l := &e.lanes[q]
@@ -179,23 +177,22 @@ func (e *Engine) shiftLanes(by Time, layers int32) {
 	}
 }
 
-// move shifts an operation over layers that are skipped.
+// move shifts an operation over skipped layers.
 func (t *queued) move(by Time, layers int32) {
 	t.eligible += by
 	t.layer += layers
 }
 
-// rotate moves element i to i + n, around the end.
+// rotate moves element i to i + n, cyclically.
 func rotate[T any](r []T, n int) {
 	slices.Reverse(r)
 	slices.Reverse(r[:n])
 	slices.Reverse(r[n:])
 }
 
-// appendState appends all that the future depends on. Times that lie in the past and
-// only bound the future from below are written as now. The lane of an operation
-// follows from its layer. An operation that waits for one other needs no entry: the
-// other one has.
+// appendState appends all that determines the future. Times in the past that only bound the future
+// from below are written as now. The lane of an operation follows from its layer. An operation that
+// waits for a single other needs no entry, since the other has one.
 func (e *Engine) appendState(b []int64) []int64 {
 	first := e.sub[e.reference()].layer
 	since := func(t Time) int64 { return int64(max(t-e.now, 0)) }
@@ -240,13 +237,13 @@ func (e *Engine) appendState(b []int64) []int64 {
 	return b
 }
 
-// identity packs a task, its layer counted from first.
+// identity packs a task, with its layer counted from first.
 func (t *task) identity(first int32) int64 {
 	return int64(t.op)<<32 | int64(uint16(t.layer-first))<<8 | int64(t.sub)
 }
 
-// appendState writes what a link has under way and waiting, relative to now and to the layer first: two states
-// with the same numbers go on alike.
+// appendState writes a link's running and waiting operations, relative to now and to the layer first: states
+// with the same numbers have the same future.
 func (l *link) appendState(b []int64, now Time, first int32) []int64 {
 	b = append(b, -1)
 	if l.busy {
@@ -267,7 +264,7 @@ func (t *queued) appendState(b []int64, now Time, first int32) []int64 {
 	return append(b, t.identity(first), int64(t.pieces), int64(max(t.eligible-now, 0)))
 }
 
-// appendLanes appends the lanes of a resource, the layer's first one first.
+// appendLanes appends the lanes of a resource, beginning with the layer's first.
 func (e *Engine) appendLanes(b []int64, resource int, layer int32) []int64 {
 	r, lanes := &e.resources[resource], e.servers[resource].lanes
 	q := r.turn(layer)

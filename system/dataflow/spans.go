@@ -1,10 +1,10 @@
 package dataflow
 
-// Span is the time that a resource spends on an operation without a break. A lane that
-// an operation leaves for a transfer has several; a link has one for each piece.
+// Span is a contiguous time that a resource spends on an operation. An operation that a transfer
+// interrupts has several spans on its lane; a link has one for each piece.
 type Span struct {
 	Start, End Time
-	Ready      Time // when the operation was handed to the resource; on a link, could start
+	Ready      Time // when the operation was handed to the resource; on a link, when it could start
 	Op, Layer  int32
 	Piece      int32 // on a link: pieces left, this one included
 	Lane       int16
@@ -20,11 +20,11 @@ type spans struct {
 	jump jump
 }
 
-// jump is the layers that an iteration left out.
+// jump is the skipped layers of an iteration.
 type jump struct {
 	layers int32
 	by     Time
-	at     [2]int32 // the layer of each sub-batch then
+	at     [2]int32 // the layer of each sub-batch at the jump
 }
 
 // reset begins an iteration.
@@ -60,8 +60,8 @@ func (s *spans) interrupt(q int, stop, resume Time) {
 	s.open(q, again)
 }
 
-// shift moves all spans on, as if they were those of later layers: a schedule that
-// leaves out layers is one schedule from there on.
+// shift moves all spans on, as if they were of later layers, so that a schedule with skipped layers
+// is contiguous there.
 func (s *spans) shift(e *Engine, by Time, layers int32) {
 	for i := range e.sub {
 		s.jump.at[i] = e.sub[i].layer
@@ -85,7 +85,7 @@ func (s *spans) shift(e *Engine, by Time, layers int32) {
 	s.jump.layers, s.jump.by = layers, by
 }
 
-// lanesOf returns the resource whose lane a span is on, nil for none.
+// lanesOf returns the resource of a span's lane, nil for none.
 func lanesOf(e *Engine, x *Span) *Resource {
 	r := x.Resource
 	if x.Claim {

@@ -1,25 +1,24 @@
 package dataflow
 
-// Reasons is how many reasons to wait are told apart (Resource.Reason).
+// Reasons is the number of distinct reasons to wait (Resource.Reason).
 const Reasons = 6
 
-// Waits says how long two resources do nothing in an iteration, and for what. One is the main resource, which ends
-// layers: the GPUs. The other is the device beside it (Resource.Device). It works from when the first operation of a layer is there until the
-// last one of the layer has ended.
+// Waits is how long two resources idle in an iteration, and what for. One is the main resource, which ends layers: the GPUs. The other is the
+// device beside it (Resource.Device). The device counts as working from the arrival of a layer's first operation until the end of its last.
 //
-// The main resource waits for the operation that its next one waits for last, from when that one could start until its
-// end; before that for what that one waited for last, and so on. An operation that is behind another one on its lane
-// waits for the lanes alone. At the end the main resource waits for the operation that ends last.
+// Main's waits follow the chain of last predecessors: before an operation, it waits for the predecessor that ends last, from when that could
+// start until its end; before that, for that one's own last predecessor, and so on. An operation queued behind another on its lane waits for
+// the lanes alone. At the end the main resource waits for the operation that ends last.
 //
-// The device waits, from the start of a layer until the layer's first operation is there, for the resource with which the
-// layer begins; else for the main resource while that works, and with it while it waits.
+// From the start of a layer until its first operation arrives, the device waits for the resource with which the layer begins. Otherwise it
+// waits for the main resource while that works, and for the same as the main resource while that waits.
 type Waits struct {
-	Main   [Reasons]Time // by the Reason of the resource that is waited for
-	Uneven Time          // part of Main: by what the lane that is waited for works longer than the mean of all lanes
+	Main   [Reasons]Time // by Reason of the resource that it waits for
+	Uneven Time          // part of Main: time of the awaited lane beyond the mean of all lanes
 	Device [Reasons]Time
 }
 
-// add adds what another one has, a number of times.
+// add adds another Waits, times times.
 func (w *Waits) add(o *Waits, times Time) {
 	for i := range w.Main {
 		w.Main[i] += times * o.Main[i]
@@ -28,36 +27,36 @@ func (w *Waits) add(o *Waits, times Time) {
 	w.Uneven += times * o.Uneven
 }
 
-// Waits returns those of the latest iteration. They are valid until the next one.
+// Waits returns the waits of the latest iteration. They are valid until the next one.
 func (e *Engine) Waits() *Waits { return &e.waits }
 
-// story is what waits ask of an operation in its latest layer.
+// story is an operation's times in its latest layer, for waits.
 type story struct {
 	end   Time
-	begun Time // of one on a lane: the lane has taken it on
+	begun Time // on a lane: when the lane took it
 }
 
-// laneMean is how long the lanes of a resource work in a layer, on average over all of them.
+// laneMean is the mean working time of a resource's lanes in a layer.
 type laneMean struct {
 	layer    Range
 	resource int8
 	time     Time
 }
 
-// idleness is what the engine knows of the device.
+// idleness is the engine's state of the device.
 type idleness struct {
-	left    [2]int32 // by sub-batch: operations of layers that have begun, and that have not ended
-	sending [2]bool  // by sub-batch: none of the layer is there yet
+	left    [2]int32 // by sub-batch: operations of layers in progress that have not ended
+	sending [2]bool  // by sub-batch: no operation of the layer has arrived yet
 	until   Time     // end of the latest operation
-	mark    Time     // up to when its waits are added up
+	mark    Time     // waits are added up until then
 }
 
-// busy says that the device has a layer.
+// busy says that the device has work of a layer.
 func (d *idleness) busy() bool {
 	return d.left[0] > 0 && !d.sending[0] || d.left[1] > 0 && !d.sending[1]
 }
 
-// readyWaits readies the account of an iteration.
+// readyWaits resets the waits for an iteration.
 func (e *Engine) readyWaits(it *Iteration, start Time) {
 	e.waits, e.mean.layer = Waits{}, Range{}
 	e.idle = idleness{until: start, mark: start}
@@ -72,7 +71,8 @@ func (e *Engine) readyWaits(it *Iteration, start Time) {
 	}
 }
 
-// settle adds up the device's waits up to now: as if the main resource worked where no layer is on its way.
+// settle adds up the device's waits until now, as if the main resource worked whenever no layer is on its
+// way to the device.
 func (e *Engine) settle(now Time) {
 	d := &e.idle
 	if from := max(d.mark, d.until); e.device >= 0 && now > from && !d.busy() {
@@ -88,7 +88,7 @@ func (e *Engine) settle(now Time) {
 	d.mark = now
 }
 
-// reached notes that an operation of a sub-batch is at the device.
+// reached records that an operation of a sub-batch has arrived at the device.
 func (e *Engine) reached(s int8) {
 	if e.idle.sending[s] {
 		e.settle(e.now)
@@ -96,13 +96,13 @@ func (e *Engine) reached(s int8) {
 	}
 }
 
-// left notes that an operation of a sub-batch leaves the device.
+// left records that an operation of a sub-batch leaves the device.
 func (e *Engine) left(s int8, at Time) {
 	e.idle.left[s]--
 	e.idle.until = max(e.idle.until, at)
 }
 
-// waited adds up what the main resource waits for from free on until an operation begins.
+// waited adds up the main resource's waits, from free until an operation begins at until.
 func (e *Engine) waited(s int8, op int32, free, until Time) {
 	since := never
 	if d := &e.idle; e.device >= 0 && !d.busy() && !d.sending[0] && !d.sending[1] {
@@ -111,8 +111,8 @@ func (e *Engine) waited(s int8, op int32, free, until Time) {
 	e.trace(e.it, e.ops(s), op, free, until, since, 1)
 }
 
-// trace goes back from an operation of a layer to what it waited for last, and so on, until free. The device waits,
-// too, from since on. All counts a number of times.
+// trace follows the chain of last predecessors from an operation back to the time free. From since on the device
+// waits, too. All waits count times times.
 func (e *Engine) trace(it *Iteration, layer Range, op int32, free, until, since, times Time) {
 	main := e.resources[e.main].Reason
 	for until > free {
@@ -136,8 +136,8 @@ func (e *Engine) trace(it *Iteration, layer Range, op int32, free, until, since,
 	}
 }
 
-// before returns what an operation waited for last, and when that had ended; none where the operation waits for its
-// layer's start, or for another one's.
+// before returns the last predecessor of an operation and its end; none if the operation waits for its layer's
+// start, or for another's.
 func (e *Engine) before(it *Iteration, o *Op) (last int32, ended Time) {
 	last = none
 	if o.Flags&OnStart == 0 {
@@ -150,7 +150,7 @@ func (e *Engine) before(it *Iteration, o *Op) (last int32, ended Time) {
 	return last, ended
 }
 
-// laneMean returns the mean for a layer, from the latest call where that was for it, too.
+// laneMean returns the mean for a layer, from a cache of the latest call.
 func (e *Engine) laneMean(it *Iteration, layer Range, resource int8) Time {
 	m := &e.mean
 	if m.layer != layer || m.resource != resource {
@@ -165,7 +165,7 @@ func (e *Engine) laneMean(it *Iteration, layer Range, resource int8) Time {
 	return m.time
 }
 
-// waitedToEnd adds up what is waited for when the main resource, free from then on, has done all: an operation that ends last.
+// waitedToEnd adds up the main resource's waits at the end, from free on, for an operation that ends last.
 func (e *Engine) waitedToEnd(it *Iteration, last int32, free Time) {
 	if e.end <= free {
 		return

@@ -10,25 +10,27 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// Attends asks the policy what a sub-batch attends over. Nothing else in a system derives
+// Attends asks the policy for the attended tokens of a sub-batch. Nothing else in a system derives
 // attended tokens, bytes of keys and values, or attention's time from a context.
 type Attends struct {
 	Policy policy.Costs
-	Runs   []int // layers of each run of layers that attend alike
-	Alike  []int // the first run that each run is like, itself where none before it is
-	Kinds  []int // the first runs alone: one of each kind
-	like   []int // layers of all runs that are like a run; of first runs
-	// Order is all layers by kind: kind 0 is what comes before the first one, the others are those of Kinds, from 1 on.
+	Runs   []int // number of layers of each run of consecutive layers that attend alike
+	Alike  []int // by run: the first run of the same kind
+	Kinds  []int // the first run of each kind
+	like   []int // by first run: number of layers of its kind
+	// Order is all layers in order, by kind. Kind 0 stands for the work before the first layer; kind k > 0 is that of
+	// Kinds[k-1].
 	Order  []dataflow.Run
 	Heads  int // KV heads
 	Layers int
-	// Copies is how many GPUs hold each KV head, and have what comes up of it, each by its own link.
+	// Copies is the number of GPUs that hold each KV head. Each gets what is transferred for the head
+	// over its own link.
 	Copies units.Bytes
-	// PrefixStays says that a prompt's tokens attend over what a cache has of it where it is.
+	// PrefixStays says that a prompt's tokens attend over a cached prefix where it is stored.
 	PrefixStays bool
 	Counted     Tally
-	Fetched     units.Bytes // keys and values of prefixes that a cache had and the GPUs got
-	Spared      int64       // tokens of the contexts of steps that were not read again, since they were read for a group
+	Fetched     units.Bytes // bytes of cached prefixes that the GPUs received
+	Spared      int64       // context tokens that steps did not read again, since a group read them once
 	model       *llm.Model
 	verified    int              // tokens that a decode step of a request verifies
 	Requests    []policy.Request // scratch
@@ -41,7 +43,7 @@ func NewAttends(h *Hardware) *Attends {
 	return a
 }
 
-// SetRuns sets the runs of layers, of which each is like one before it or like none.
+// SetRuns sets the runs of layers; alike is by run the first run of the same kind.
 func (a *Attends) SetRuns(layers, alike []int) {
 	a.Runs, a.Alike, a.Kinds, a.like = layers, alike, nil, make([]int, len(layers))
 	a.Order = []dataflow.Run{{Kind: 0, Count: 1}}
@@ -54,7 +56,7 @@ func (a *Attends) SetRuns(layers, alike []int) {
 	}
 }
 
-// alike returns which runs of layers are alike.
+// alike returns by run the first run of the same kind.
 func alike(p policy.Costs) []int {
 	all := make([]int, len(p.Runs()))
 	for run := range all {
@@ -66,21 +68,20 @@ func alike(p policy.Costs) []int {
 	return all
 }
 
-// LayersLike returns how many layers are in a run of Kinds and in all others that are like it.
+// LayersLike returns the number of layers of the kind of a first run.
 func (a *Attends) LayersLike(run int) int { return a.like[run] }
 
-// Repeats says that a run is like one before it.
+// Repeats says that a run is not the first of its kind.
 func (a *Attends) Repeats(run int) bool { return a.Alike[run] < run }
 
-// Tally is what decode steps that ran attended to, each request's counting as one.
+// Tally sums up the attention of decode steps, which count once for each request.
 type Tally struct {
 	Steps    int64
 	Contexts int64   // tokens of all steps' contexts
-	Tokens   []int64 // of all steps' KV heads in a layer of each run, those of both devices; 0 where a run repeats another one
+	Tokens   []int64 // tokens that KV heads attended over on all devices, summed over steps, in a layer of each run; 0 for a run that repeats another
 }
 
-// Count counts a decode step of a layer of a run, for the requests that decode was last
-// asked about.
+// Count counts a decode step of a layer of a run, for the requests of the latest call of Decode.
 func (a *Attends) Count(x *policy.Step, run int) {
 	c := &a.Counted
 	if c.Tokens == nil {
@@ -97,8 +98,8 @@ func (a *Attends) Count(x *policy.Step, run int) {
 	}
 }
 
-// Read returns the bytes of keys and values that a decode step of a request reads at home in
-// all layers.
+// Read returns the bytes of keys and values that a decode step of a request reads where keys and
+// values are stored, in all layers.
 func (a *Attends) Read(r policy.Request) (bytes float64) {
 	a.Requests = append(a.Requests[:0], r)
 	for run, layers := range a.Runs {
@@ -113,14 +114,14 @@ func (a *Attends) Read(r policy.Request) (bytes float64) {
 	return bytes * float64(a.Policy.KV(1)) / float64(a.Heads)
 }
 
-// Decode returns what attention of decoding requests takes in a layer of a run. Where a step verifies drafts, all of its tokens attend
-// over what the last one does. Classes are in the order of the requests. The result is valid until the next call.
+// Decode returns what attention of decoding requests takes in a layer of a run. If a step verifies drafts, all its tokens attend over
+// the same tokens as the last. Classes are in the order of the requests. The result is valid until the next call.
 func (a *Attends) Decode(requests []scheduler.Decoding, run int, step int64) *policy.Step {
 	a.Ask(requests, step)
 	return a.Policy.Decode(a.Requests, run)
 }
 
-// Ask has Policy.Decode of Requests return what decoding requests take in each run.
+// Ask sets Requests, for which Policy.Decode then returns the attention in each run.
 func (a *Attends) Ask(requests []scheduler.Decoding, step int64) {
 	a.Requests = a.Requests[:0]
 	for i := range requests {
@@ -132,7 +133,8 @@ func (a *Attends) Ask(requests []scheduler.Decoding, step int64) {
 // KV returns the bytes of the keys and values of that many tokens in one layer.
 func (a *Attends) KV(tokens int) units.Bytes { return units.Bytes(a.Policy.KV(tokens)) }
 
-// Vectors returns the bytes that decoding requests move to their keys and values and back, in one layer.
+// Vectors returns the bytes of vectors that decoding requests send to their keys and values, and back,
+// in one layer.
 func (a *Attends) Vectors(requests int) (down, up units.Bytes) {
 	all := int64(requests) * int64(a.Heads)
 	return a.VectorsOf(all, all)
@@ -143,9 +145,9 @@ func (a *Attends) New(requests int) units.Bytes {
 	return units.Bytes(requests*a.verified) * units.Bytes(a.Policy.Vectors().New)
 }
 
-// VectorsOf is vectors for KV heads of decoding requests, of which fresh
-// get the step's own key and value, one of each for each token that it verifies. GPUs that hold the same KV head share the way of its key and value, so that
-// it fills the links of those with fewer query heads; a key and a value go down once.
+// VectorsOf is Vectors for a number of KV heads of decoding requests. Of these, fresh get the step's own key and value, one of each for each token that it
+// verifies. GPUs that hold the same KV head share the transfer of its key and value, so these use the links with fewer query heads; a key and a value are
+// sent once.
 func (a *Attends) VectorsOf(heads, fresh int64) (down, up units.Bytes) {
 	v, all := a.Policy.Vectors(), int64(a.Heads)
 	heads, fresh = heads*int64(a.verified), fresh*int64(a.verified)
@@ -154,5 +156,5 @@ func (a *Attends) VectorsOf(heads, fresh int64) (down, up units.Bytes) {
 	return down, units.Bytes(a.model.SkewedBytes(heads*(v.Results+v.Sums)) / all)
 }
 
-// Scores says whether the tokens of a chunk of a prompt attend over a prefix at home.
+// Scores says whether the tokens of a chunk attend over a cached prefix where it is stored.
 func (a *Attends) Scores(c *scheduler.Chunk) bool { return a.PrefixStays && c.Prefix > 0 }

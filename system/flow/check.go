@@ -10,7 +10,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// Law is the name of something that holds in every run; lab/docs/laws-and-metrics.md states each.
+// Law names an invariant of every run; lab/docs/laws-and-metrics.md states each.
 type Law = dataflow.Law
 
 // The laws that Options.Check verifies.
@@ -19,19 +19,19 @@ const (
 	LawMemory     Law = "memory"           // no memory holds more than it can, and all is free at the end
 	LawCausality      = dataflow.Causality // no operation starts before its inputs are there
 	LawExclusive      = dataflow.Exclusive // no resource does two things at once
-	LawIdle           = dataflow.Idle      // no resource idles while an operation that is ready waits for it
+	LawIdle           = dataflow.Idle      // no resource idles while a ready operation waits for it
 	LawAdmission  Law = "admission"        // no request that fits is held back
 	LawWaits      Law = "waits"            // a request on the host waits no longer than the turns of others allow
-	LawTraffic        = dataflow.Traffic   // links, channels and ranks move and compute what the requests need
-	LawIteration      = dataflow.Length    // an iteration takes its busiest resource's time at least, all operations in turn at most
-	LawRequests   Law = "requests"         // the scheduler has the requests that came and have not left, a router sees their tokens
-	LawProgress   Law = "progress"         // a token is emitted before prompts of more tokens than all requests have are prefilled
+	LawTraffic        = dataflow.Traffic   // links, channels and ranks carry and compute what the requests need
+	LawIteration      = dataflow.Length    // an iteration takes at least its busiest resource's time, and at most all operations in sequence
+	LawRequests   Law = "requests"         // the scheduler has exactly the requests in the system, and a router sees their tokens
+	LawProgress   Law = "progress"         // a token is emitted before the prefilled tokens exceed the sum of all requests' tokens
 	LawThroughput Law = "throughput"       // no run beats the bandwidth of PIM or HBM
 
 	// LawBusy is verified in every run.
-	LawBusy Law = "busy" // no resource works for less than none or for more than all of the time
+	LawBusy Law = "busy" // no resource's busy time is negative or exceeds the time of the run
 	// LawEnergy is verified in every run, and of every table of attention.
-	LawEnergy Law = "energy" // no part of the energy is negative, all add up to the total, and that is within its band
+	LawEnergy Law = "energy" // no part of the energy is negative, parts add up to the total, and the total is within its band
 )
 
 // Violation is a law that a run broke: an error of the simulator, not of its
@@ -59,20 +59,20 @@ func (v Violations) Error() string {
 	return strings.Join(text, "; ")
 }
 
-// Checker verifies the laws of a replica and keeps what is broken.
+// Checker verifies the laws of a replica and keeps the violations.
 type Checker struct {
 	violations Violations
-	Here       int   // requests that have come and have not left
-	prefilled  int64 // tokens since a token was emitted
-	longest    int64 // prompts and outputs of all requests so far
+	Here       int   // requests in the system
+	prefilled  int64 // tokens prefilled since the last token was emitted
+	longest    int64 // prompt and output tokens of all requests so far
 }
 
-// Fail notes a violation.
+// Fail records a violation.
 func (c *Checker) Fail(law Law, at units.Duration, format string, args ...any) {
 	c.violations = append(c.violations, &Violation{law, at, fmt.Sprintf(format, args...)})
 }
 
-// Err returns what is broken, nil for nothing.
+// Err returns the violations, nil for none.
 func (c *Checker) Err() error {
 	if len(c.violations) == 0 {
 		return nil
@@ -80,13 +80,13 @@ func (c *Checker) Err() error {
 	return c.violations
 }
 
-// Comes notes a request.
+// Comes records an arriving request.
 func (c *Checker) Comes(q *traces.Request) {
 	c.Here++
 	c.longest += int64(q.Input + q.Output)
 }
 
-// Progress verifies that an iteration is not one of endless prompts that emit nothing.
+// Progress verifies that prompts do not run endlessly without emitting a token.
 func (c *Checker) Progress(b *scheduler.Batch, now units.Duration) {
 	emitting := 0
 	for s := range b.Sub {
@@ -101,9 +101,8 @@ func (c *Checker) Progress(b *scheduler.Batch, now units.Duration) {
 	}
 }
 
-// schedule verifies the iteration that a flow has just run: the schedule by the spans
-// that its events leave, and that these end when the run did, which may have been a
-// shortcut.
+// schedule verifies the iteration that a flow has just run. It checks the spans of an
+// event-by-event run, and that they end when the flow's run did, which may have skipped repeats.
 func (c *Checker) schedule(f *Flow, start, end units.Duration) {
 	waits := *f.Engine.Waits()
 	again, found := f.Engine.Check(&f.Iteration, start)

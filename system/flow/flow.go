@@ -7,14 +7,14 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// Kinds of operations: what a timeline calls them and what their time is booked as.
+// Kinds of operations, by which a timeline names them and their time is booked.
 const (
 	OpEntry            uint8 = iota // embedding and QKV generation of layer 0, on the GPUs
 	OpPrefillAttention              // of prompts, on the GPUs
-	OpWindow                        // what requests decode on the GPUs beside ranksets
-	// OpBlock is what follows attention on the GPUs, one in-order sequence of kernels:
-	// projection, feed-forward, their all-reduces and QKV generation of the next layer;
-	// after the last layer, the LM head.
+	OpWindow                        // decode attention that the GPUs compute beside ranksets
+	// OpBlock is the work after attention on the GPUs, one in-order sequence of kernels: projection,
+	// feed-forward, their all-reduces and QKV generation of the next layer; after the last layer, the
+	// LM head.
 	OpBlock
 	OpGPUAttention // of prompts and of requests that decode on the GPUs
 	OpDecodeDown   // queries, keys and values to the devices that attend
@@ -22,23 +22,23 @@ const (
 	OpLeaving // keys and values that leave the GPUs
 	OpResults
 	OpAttention     // decode attention on processing units
-	OpHostAttention // decode attention on the host's CPUs
-	OpWrite         // memory controllers write what they have collected
+	OpHostAttention // attention of decoding requests on the host's CPUs
+	OpWrite         // memory controllers write buffered vectors
 	OpNotice        // the host starts work and notices its end
-	OpPrefixRead    // keys and values of a prompt that a cache has, from the banks to the host
-	OpPrefixUp      // keys and values of a prompt that a cache has, from the host to the GPUs
-	// Where units take a share of the feed-forward network, what the block is without: the projection with its all-reduce,
-	// and both shares, which run side by side. OpBlock is the rest.
+	OpPrefixRead    // cached keys and values of a prompt, from the banks to the host
+	OpPrefixUp      // cached keys and values of a prompt, from the host to the GPUs
+	// If units take a share of the feed-forward network, these operations leave the block: the projection with its
+	// all-reduce, and both shares, which run in parallel. OpBlock is the rest.
 	OpProjection
 	OpFeedForward
 	OpUnitFeedForward
 	OpFetch  // rows of keys and values, from the host to the GPUs that attend over them
-	opHidden // transfers behind the work of an iteration: not shown, booked by their system
+	opHidden // transfers behind an iteration's work: not shown, and booked by their system
 	opKinds
 )
 
-// OperationNames are the names of operations on a timeline, the same in every layer, so
-// that times add up by name; "" for what is not shown.
+// OperationNames are the names of operations on a timeline, the same in every layer, so that times
+// add up by name; "" for operations that are not shown.
 var OperationNames = [opKinds]string{
 	OpEntry: "entry", OpPrefillAttention: "prefill attention", OpWindow: "window attention", OpBlock: "block", OpGPUAttention: "attention",
 	OpDecodeDown: "decode q k v", OpPromptDown: "prompt k v", OpLeaving: "leaving k v", OpResults: "results",
@@ -46,8 +46,8 @@ var OperationNames = [opKinds]string{
 	OpProjection: "projection", OpFeedForward: "feed-forward", OpUnitFeedForward: "feed-forward",
 }
 
-// Resource is a resource of a system and its place on a timeline: a track, or the first
-// of its lanes' tracks.
+// Resource is a resource of a system and its place on a timeline: a track, or the first track of
+// its lanes.
 type Resource struct {
 	dataflow.Resource
 	Track int32
@@ -62,26 +62,27 @@ const (
 	NoTrack   = -1 // of a resource that a timeline does not show
 )
 
-// Flow is the resources of a replica and the operations of the iteration at hand. It
-// runs, books, checks and records an iteration in the same way for every system.
+// Flow is the resources of a replica and the operations of the current iteration. It runs, books,
+// checks and records iterations in the same way for every system.
 type Flow struct {
 	Engine    *dataflow.Engine
 	Iteration dataflow.Iteration
 	Resources []Resource
 	hidden    []hidden // of the iteration to be filled
 	Work      Work
-	// Extrapolated is parts of the GPUs' time in all iterations: kernels beyond what their parameters were fitted to.
+	// Extrapolated is the part of the GPUs' time, over all iterations, in kernels beyond the range to which their
+	// parameters were fitted.
 	Extrapolated [gpu.Kinds]units.Total
 	Check        *Checker // nil without checks
 	cfg          *configs.Config
-	fixed        units.Duration // latencies and switches of the resources
-	Uses         [2]Use         // of the GPUs by the sub-batches of the iteration to be filled
+	fixed        units.Duration // all latencies and switching times of the resources, combined by OR: a bound of each
+	Uses         [2]Use         // the GPUs' work for the sub-batches of the iteration to be filled
 	Waits        []int32        // scratch: what an operation waits for
 }
 
-// Running is how a flow runs iterations.
+// Running sets how a flow runs iterations.
 type Running struct {
-	Exact bool     // every layer of every iteration, laid anew, instead of skipping repeats
+	Exact bool     // runs every layer of every iteration and computes all costs anew, instead of skipping repeats
 	Check *Checker // nil without checks
 }
 
@@ -99,7 +100,7 @@ func New(h *Hardware, resources []Resource, how Running) Flow {
 	return f
 }
 
-// Run executes the iteration that has been filled from start on and returns its end.
+// Run executes the filled iteration from start and returns its end.
 func (f *Flow) Run(start units.Duration) (units.Duration, error) {
 	t := f.Iteration.Totals()
 	// Each task waits for at most five others: a link, a lane, its switches and latencies.
@@ -114,7 +115,7 @@ func (f *Flow) Run(start units.Duration) (units.Duration, error) {
 	return end, nil
 }
 
-// Try returns the end of the iteration that has been filled, and books nothing.
+// Try returns the end of the filled iteration, and books nothing.
 func (f *Flow) Try(start units.Duration) (units.Duration, error) {
 	t := f.Iteration.Totals()
 	if err := f.inTime(start, t.Longest|f.fixed, 6*t.Pieces+4); err != nil {
@@ -123,7 +124,7 @@ func (f *Flow) Try(start units.Duration) (units.Duration, error) {
 	return f.Engine.Run(&f.Iteration, start), nil
 }
 
-// book adds what the iteration does.
+// book adds the work of the iteration.
 func (f *Flow) book(t *dataflow.Totals, waits *dataflow.Waits) {
 	w, k := &f.Work, &t.ByKind
 	attention := k[OpPrefillAttention] + k[OpWindow] + k[OpGPUAttention]
@@ -150,7 +151,7 @@ func (f *Flow) book(t *dataflow.Totals, waits *dataflow.Waits) {
 	}
 }
 
-// Reset makes room for the next iteration.
+// Reset clears the iteration.
 func (f *Flow) Reset() {
 	f.Iteration.Reset()
 	f.Uses = [2]Use{}
@@ -158,13 +159,14 @@ func (f *Flow) Reset() {
 
 func (f *Flow) Core() *Flow { return f }
 
-// Settle is for systems without DIMM-PIM: nothing is counted apart.
+// Settle is for systems without DIMM-PIM: no counts are pending.
 func (f *Flow) Settle() {}
 
-// Ranksets is for systems without ranksets: nothing is imbalanced.
+// Ranksets is for systems without ranksets: there is no imbalance.
 func (f *Flow) Ranksets() Imbalance { return Imbalance{} }
 
-// Record runs the iteration once more, every layer of it, and returns the spans of it that a timeline shows, and its end.
+// Record runs the iteration once more, layer by layer, and returns the spans that a timeline shows, and the iteration's
+// end.
 func (f *Flow) Record(start units.Duration) (shown []Span, end units.Duration) {
 	exact := f.Engine.Exact
 	f.Engine.Exact = true
@@ -182,8 +184,8 @@ func (f *Flow) Record(start units.Duration) (shown []Span, end units.Duration) {
 	return shown, end
 }
 
-// Enter adds what comes before the first layer of a sub-batch, and behind the first of
-// them the transfers that go on beside all layers: the iteration takes at least as long.
+// Enter adds the operation before the first layer of a sub-batch. In the first sub-batch it also
+// adds the transfers that run beside all layers: the iteration takes at least their time.
 func (f *Flow) Enter(s int, gpu int8, entry units.Duration, use *Use) int32 {
 	f.Uses[s].Set(use)
 	o, first := f.Iteration.Add(gpu, entry)
@@ -198,32 +200,32 @@ func (f *Flow) Enter(s int, gpu int8, entry units.Duration, use *Use) int32 {
 	return first
 }
 
-// Pause books time of the host after an iteration, for which GPUs and devices wait, and returns it.
+// Pause books host time after an iteration, during which GPUs and devices wait, and returns it.
 func (f *Flow) Pause(host units.Duration) units.Duration {
 	f.Work.Time[OfGPUWaits+int(ForHost)] += host
 	f.Work.Time[OfPIMWaits+int(ForHost)] += host
 	return host
 }
 
-// Hide has transfers take a resource beside the next iteration that is filled.
+// Hide makes transfers occupy a resource beside the next iteration that is filled.
 func (f *Flow) Hide(resource int8, took units.Duration) {
 	f.hidden = append(f.hidden, hidden{resource, took})
 }
 
-// hidden is the time that transfers behind an iteration take a resource.
+// hidden is the time that transfers behind an iteration occupy a resource.
 type hidden struct {
 	resource int8
 	took     units.Duration
 }
 
-// Span is the time that a resource spends on an operation without a break.
+// Span is a contiguous time that a resource spends on an operation.
 type Span struct {
 	Start, End units.Duration
 	Resource   int32 // track
 	Kind, A, B int32 // of the operation; sub-batch · R + rankset offset; layer
 }
 
-// Wait adds attention, for which the rest of the layer waits.
+// Wait adds an attention operation; the rest of the layer waits for it.
 func (f *Flow) Wait(s int, on int8, kind uint8, took units.Duration) *dataflow.Op {
 	o, i := f.Iteration.Add(on, took)
 	o.Kind, o.Group = kind, int16(s)
@@ -231,8 +233,8 @@ func (f *Flow) Wait(s int, on int8, kind uint8, took units.Duration) *dataflow.O
 	return o
 }
 
-// Layers makes the operations from first on the layers of a sub-batch, after what comes
-// before them from entry on.
+// Layers makes the operations from first on the layers of a sub-batch, to follow the operation
+// entry.
 func (f *Flow) Layers(s int, entry, first int32, exit units.Duration) {
 	sub := &f.Iteration.Sub[s]
 	sub.Add(dataflow.Range{From: entry, To: first}, 1)

@@ -13,16 +13,16 @@ import (
 type KVMemory struct {
 	Unit     units.Bytes // on all GPUs, or all channels, of the replica
 	Capacity int64       // units
-	More     int         // copies of each key and value in a unit beside one, on other GPUs
+	More     int         // copies of each key and value in a unit beyond the first, on other GPUs
 }
 
-// Tokens returns how many tokens that many bytes of the memory hold, of which each has so many in one copy.
+// Tokens returns how many tokens fit bytes of the memory, if one copy of a token takes token bytes.
 func (m *KVMemory) Tokens(bytes, token units.Bytes) int64 {
 	return int64(bytes / (units.Bytes(1+m.More) * token))
 }
 
-// HeadClasses returns what all layers hold on a device while requests decode and while a
-// prompt is prefilled, as a ledger has it.
+// HeadClasses returns the classes of heads that a ledger needs for a device, over all layers: while
+// requests decode, and while a prompt is prefilled.
 func HeadClasses(p policy.Costs, on policy.Device) (decoding, filling []memory.HeadClass) {
 	for run, layers := range p.Runs() {
 		d, f := p.Memory(run)
@@ -31,7 +31,7 @@ func HeadClasses(p policy.Costs, on policy.Device) (decoding, filling []memory.H
 	return decoding, filling
 }
 
-// AddClasses adds those of a run of layers. Heads that hold the same are one class.
+// AddClasses adds the classes of a run of layers. Heads that hold the same are one class.
 func AddClasses(to []memory.HeadClass, held []policy.Held, on policy.Device, layers int) []memory.HeadClass {
 	for _, h := range held {
 		if h.Device != on || h.Heads == 0 {
@@ -47,12 +47,13 @@ func AddClasses(to []memory.HeadClass, held []policy.Held, on policy.Device, lay
 	return to
 }
 
-// ClassAlike returns the place of a class that holds the same, or -1.
+// ClassAlike returns the index of a class that holds the same as c, or -1.
 func ClassAlike(classes []memory.HeadClass, c memory.HeadClass) int {
 	return slices.IndexFunc(classes, func(o memory.HeadClass) bool { o.Heads = c.Heads; return o == c })
 }
 
-// Keeping has an empty memory of a replica keep blocks of prefixes, if the configuration says so. unit is the bytes of one of its units.
+// Keeping makes an empty memory of a replica keep blocks of prefixes, if the configuration says so. unit is the size of one of its
+// units.
 func (h *Hardware) Keeping(l *memory.Ledger, unit units.Bytes) *memory.Ledger {
 	if c := &h.Config.Cache; c.Prefix {
 		most := int64(c.Capacity/units.Bytes(h.Config.Replicas())/unit) / l.UnitsOf(c.Block)

@@ -13,23 +13,23 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// What the time of a replica's resources is booked as.
+// Categories of the time of a replica's resources.
 const (
 	OfGPU       = iota
 	OfPIM       // summed over ranksets
 	OfDown      // PCIe
 	OfUp        // PCIe
 	OfChannel   // memory channels
-	OfAttention // of ofGPU
+	OfAttention // part of OfGPU
 
-	// What is waited for, by the reasons below: by the GPUs, and by all ranksets together.
+	// Waits, by the reasons below: of the GPUs, and of all ranksets together.
 	OfGPUWaits
 	OfPIMWaits = OfGPUWaits + dataflow.Reasons
-	OfUneven   = OfPIMWaits + dataflow.Reasons // part of what the GPUs wait for ranksets
+	OfUneven   = OfPIMWaits + dataflow.Reasons // part of the GPUs' waits for ranksets
 	Booked     = OfUneven + 1
 )
 
-// Reasons to wait: for the work of a resource (Resource.Reason).
+// Reasons to wait: for the work of which resource (Resource.Reason).
 const (
 	ForGPU uint8 = iota
 	ForPIM
@@ -39,18 +39,18 @@ const (
 	ForHost
 )
 
-// bookedNames are the names of resources in errors; ofAttention is no resource.
+// bookedNames are the names of resources in errors; OfAttention is no resource.
 var bookedNames = [OfAttention]string{"GPUs", "PIM", "PCIe down", "PCIe up", "channels"}
 
-// Effort is what resources have done beside being busy.
+// Effort is the work of resources other than busy time.
 type Effort struct {
 	Joules Joules
-	Tokens int64            // that KV heads read at home, which is neither the GPUs nor DIMM-PIM, in all layers
+	Tokens int64            // that KV heads read in all layers where they are stored, if that is neither the GPUs nor DIMM-PIM
 	Ranks  machine.Activity // of DIMM-PIM
 	HBM    hbm.Tally        // of commands of units in the GPUs' memory
 }
 
-// add adds another effort, or with a sign of -1 takes it away.
+// add adds another effort or, with a sign of -1, subtracts it.
 func (e *Effort) add(o *Effort, sign float64) {
 	e.Joules.Prefill += float64(sign * o.Joules.Prefill)
 	e.Joules.Decode += float64(sign * o.Joules.Decode)
@@ -58,10 +58,10 @@ func (e *Effort) add(o *Effort, sign float64) {
 	e.Ranks, e.HBM = e.Ranks.Plus(o.Ranks, sign), e.HBM.Plus(o.HBM, sign)
 }
 
-// Work is what the resources of a replica have done lately: its times are of 64 bits.
+// Work is the recent work of a replica's resources, with times of 64 bits.
 type Work struct {
 	Time  [Booked]units.Duration
-	Tasks int64 // transfers count by pieces
+	Tasks int64 // transfers count once for each piece
 	Effort
 }
 
@@ -76,7 +76,7 @@ func (w *Work) Since(before *Work) Work {
 	return did
 }
 
-// Busy is what the resources of replicas have done in a run.
+// Busy is the work of replicas' resources in a run.
 type Busy struct {
 	Time [Booked]units.Total
 	Effort
@@ -90,7 +90,7 @@ func (b *Busy) Did(w *Work) {
 	b.add(&w.Effort, 1)
 }
 
-// Join adds another replica's.
+// Join adds the sums of another replica.
 func (b *Busy) Join(o *Busy) {
 	for i := range b.Time {
 		b.Time[i].AddTotal(o.Time[i])
@@ -98,7 +98,7 @@ func (b *Busy) Join(o *Busy) {
 	b.add(&o.Effort, 1)
 }
 
-// Within verifies LawBusy for a replica with that many ranksets, which ran until end.
+// Within verifies LawBusy for a replica with a number of ranksets that ran until end.
 func (b *Busy) Within(end units.Duration, ranksets int) error {
 	for i, name := range bookedNames {
 		worked, all := b.Time[i].Picoseconds(), float64(end)
@@ -112,8 +112,8 @@ func (b *Busy) Within(end units.Duration, ranksets int) error {
 	return nil
 }
 
-// Waited verifies LawBusy for the waits of a replica with that many ranksets: with the work they are the time of all
-// iterations, to the picosecond. Ranksets beside others that work wait for the rest.
+// Waited verifies LawBusy for the waits of a replica with a number of ranksets: work and waits sum to the time of
+// all iterations, to the picosecond. A rankset that idles while others work waits for the rest.
 func (b *Busy) Waited(iterating units.Duration, ranksets int) error {
 	gpu, all, rest := b.Time[OfGPU], units.Total{}, b.Others(iterating, ranksets)
 	for i := range dataflow.Reasons {
@@ -125,7 +125,8 @@ func (b *Busy) Waited(iterating units.Duration, ranksets int) error {
 	return nil
 }
 
-// Others returns for how long ranksets wait for other ranksets, and for transfers that interrupt, all ranksets together.
+// Others returns the time that ranksets wait for other ranksets, and for transfers that interrupt, summed over all
+// ranksets.
 func (b *Busy) Others(iterating units.Duration, ranksets int) (rest units.Total) {
 	rest.AddTimes(iterating, int64(ranksets))
 	rest.AddTotal(b.Time[OfPIM].Times(-1))
@@ -135,12 +136,12 @@ func (b *Busy) Others(iterating units.Duration, ranksets int) (rest units.Total)
 	return rest
 }
 
-// LongestTask is what a kernel or a transfer of one layer can take: 75 minutes.
-// Costs are cut to it, so that a sum of a few does not overflow, and an iteration
-// that has such a cost is an error.
+// LongestTask is the longest time of a kernel or a transfer of one layer: 75 minutes. Longer costs
+// are cut to it, so that a sum of a few does not overflow; an iteration with such a cost returns an
+// error.
 const LongestTask = dataflow.Longest
 
-// TaskTime turns seconds into the time of a task, at most longestTask.
+// TaskTime converts seconds to the time of a task, at most LongestTask.
 func TaskTime(seconds float64) units.Duration { return min(units.FromSeconds(seconds), LongestTask) }
 
 // TransferTime returns the time of a transfer.
@@ -148,8 +149,8 @@ func TransferTime(b units.Bandwidth, n units.Bytes) units.Duration {
 	return min(b.TransferTime(n), LongestTask)
 }
 
-// inTime returns an error where an iteration that starts at start may end beyond the
-// range of units.Duration: tasks is the most tasks and waits that it has, each no longer than largest.
+// inTime returns an error if an iteration that starts at start may end beyond the range of
+// units.Duration. tasks bounds the number of its tasks and waits, largest the time of each.
 func (f *Flow) inTime(start, largest units.Duration, tasks int64) error {
 	if largest < LongestTask && float64(largest)*float64(tasks) < min(1<<62, float64(math.MaxInt64-start)) {
 		return nil
@@ -157,8 +158,7 @@ func (f *Flow) inTime(start, largest units.Duration, tasks int64) error {
 	return f.tooLong(start, largest)
 }
 
-// tooLong blames the first hardware key that the user changed, and the load where
-// that is none.
+// tooLong blames the first hardware key that the user changed or, if there is none, the load.
 func (f *Flow) tooLong(start, largest units.Duration) error {
 	why := fmt.Sprintf("at %.1f days the next iteration may not end in time", start.Seconds()/86400)
 	if largest >= LongestTask {
@@ -182,7 +182,7 @@ func (f *Flow) tooLong(start, largest units.Duration) error {
 	return e
 }
 
-// Joules is what a replica's GPUs take while they work, by phase.
+// Joules is the energy of a replica's GPUs while they work, by phase.
 type Joules struct{ Prefill, Decode float64 }
 
 func (j *Joules) add(o Joules) {
@@ -190,18 +190,19 @@ func (j *Joules) add(o Joules) {
 	j.Decode += o.Decode
 }
 
-// Use is how the GPUs work for a sub-batch.
+// Use is the work of the GPUs for a sub-batch.
 type Use struct {
-	Slow  float64        // by how much longer than for moments
-	Merge units.Duration // of all layers, where blocks begin with it
-	// Chooses is what kernels that choose pages take in all layers, where they end what comes before a layer.
+	Slow  float64        // factor by which the power limit slows sustained work
+	Merge units.Duration // of all layers, if blocks begin with a merge
+	// Chooses is the time of page-choosing kernels in all layers, if these run before a layer.
 	Chooses units.Duration
 	Joules  Joules
-	// Extrapolated is what kernels beyond what their parameters were fitted to take in all layers; nil: nothing.
+	// Extrapolated is the time in all layers of kernels beyond the range to which their parameters were fitted;
+	// nil: none.
 	Extrapolated *Extrapolated
 }
 
-// Set assigns part by part. A copy of the whole struct would read what has just been written in parts, and wait for it.
+// Set assigns field by field. A copy of the whole struct would read what has just been written in parts, and stall.
 func (u *Use) Set(to *Use) {
 	u.Slow, u.Merge, u.Chooses, u.Joules.Prefill, u.Joules.Decode, u.Extrapolated = to.Slow, to.Merge, to.Chooses, to.Joules.Prefill, to.Joules.Decode, to.Extrapolated
 }
@@ -209,7 +210,7 @@ func (u *Use) Set(to *Use) {
 // Extrapolated is the time of kernels of each kind.
 type Extrapolated [gpu.Kinds]units.Duration
 
-// Kept returns a copy of its own; nil of nil.
+// Kept returns a copy; nil of nil.
 func (x *Extrapolated) Kept() *Extrapolated {
 	if x == nil {
 		return nil

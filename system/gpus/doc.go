@@ -1,7 +1,7 @@
-// Package gpus is what the GPUs of a replica do for a sub-batch: dense layers, attention of prompts, the part of decode
-// attention that they have, and the memory for keys and values on them. Every system has GPUs.
+// Package gpus models the GPUs of a replica, which every system has: dense layers, attention of prompts, their part of
+// decode attention, and the memory for keys and values on them.
 //
-// Read gpu_side.go first, then stage.go, which lays the layers of a sub-batch into a flow. group.go reads shared
-// prefixes once, swap.go moves blocks of a cache to the host, iteration_parts.go takes an iteration apart.
-// The times of kernels are those of package gpu.
+// Read gpu_side.go first, then stage.go, which adds the layers of a sub-batch to a flow. group.go reads shared
+// prefixes once, swap.go moves blocks of a cache to the host, iteration_parts.go splits an iteration into parts. The
+// times of kernels come from package gpu.
 package gpus

@@ -5,23 +5,23 @@ import (
 	"github.com/l3sim/l3sim/system/flow"
 )
 
-// extrapolating keeps what kernels take that lie beyond what their parameters were fitted to.
+// extrapolating records the time of kernels beyond the range to which their parameters were fitted.
 type extrapolating struct {
 	measured  gpu.MeasuredSpec
-	attention *gpu.Extrapolated // of the sub-batch at hand, in all layers; nil: nothing
-	sum       gpu.Extrapolated  // that attention points to
-	farther   [][]farther       // kernels of the sub-batch at hand, by run of layers
-	// What stages point to. Those of the two sub-batches of an iteration are in use at once.
+	attention *gpu.Extrapolated // of the present sub-batch, in all layers; nil: none
+	sum       gpu.Extrapolated  // to which attention points
+	farther   [][]farther       // kernels of the present sub-batch, by run of layers
+	// Stages point to these. Those of both sub-batches of an iteration are in use at once.
 	times [2]flow.Extrapolated
 	next  int
 }
 
-// beyond notes an attention kernel of each layer of a run.
+// beyond records an attention kernel of each layer of a run.
 func (d *GPUs) beyond(k gpu.Kind, seconds float64, run int) {
 	d.farther[run] = append(d.farther[run], farther{k, seconds})
 }
 
-// farther is an attention kernel of a layer beyond what was measured.
+// farther is an attention kernel of a layer beyond the measured range.
 type farther struct {
 	kind    gpu.Kind
 	seconds float64
@@ -45,8 +45,8 @@ func (d *GPUs) addFarther() {
 	}
 }
 
-// extrapolated returns the times of the sub-batch at hand, of which layers and head are those beside attention, nil for
-// nothing. They are valid until the call after the next one.
+// extrapolated returns the times of the present sub-batch, nil for none; layers and head are its parts beside
+// attention. The result is valid until the call after the next.
 func (x *extrapolating) extrapolated(layers, head *gpu.Extrapolated, slow float64) *flow.Extrapolated {
 	if x.attention == nil && layers == nil && head == nil {
 		return nil

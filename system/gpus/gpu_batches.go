@@ -21,7 +21,7 @@ func addBatch(to []gpu.DecodeBatch, c *policy.Class) []gpu.DecodeBatch {
 	return to
 }
 
-// DecodeBatch returns a class of heads as kernels see it.
+// DecodeBatch returns the batch of a kernel for a class of heads.
 func DecodeBatch(c *policy.Class) (b gpu.DecodeBatch) {
 	SetBatch(&b, c)
 	return b
@@ -38,7 +38,8 @@ func batchOf(tokens []int, heads int) (b gpu.DecodeBatch) {
 	return b
 }
 
-// setRequests fills a batch from the tokens that each request attends over; one with 0 is not in it.
+// setRequests fills a batch from the tokens that each request attends over; a request with 0 tokens
+// is not in it.
 func setRequests(b *gpu.DecodeBatch, tokens []int, heads int) {
 	var sum, longest, requests int
 	for _, n := range tokens {
@@ -63,8 +64,8 @@ func (a *GPUs) Beside(x *policy.Step) []gpu.DecodeBatch {
 	return a.Batches
 }
 
-// DecodeHere adds the batches of requests that the GPUs decode to those that attend there
-// already: one for each class of heads.
+// DecodeHere adds the batches of requests that the GPUs decode to gpus, one for each class of
+// heads.
 func (a *GPUs) DecodeHere(gpus []gpu.DecodeBatch, requests []scheduler.Decoding, step int64) []gpu.DecodeBatch {
 	gpus = addBatches(gpus, a.Attends.Decode(requests, 0, step).Attend)
 	a.Batches = gpus

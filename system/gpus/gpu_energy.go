@@ -6,9 +6,9 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// joules divides a GPU's joules for a sub-batch (each) between prefill and decode. Attention
-// belongs to its phase; all else is divided by tokens. Seconds are those of all and of attention, whose parts are prefill
-// and decode.
+// joules divides a GPU's joules for a sub-batch (each) between prefill and decode. Attention belongs to its phase; all
+// else is divided by tokens. seconds is the time of all kernels, attention that of attention, of which prefill and decode
+// are parts.
 func (d *GPUs) joules(sub *scheduler.SubBatch, each, seconds, attention, prefill, decode float64) flow.Joules {
 	all, tokens, prompts := float64(each*float64(d.Model.TensorParallel)), sub.Tokens(), sub.PrefillTokens()
 	switch prompts {
@@ -25,7 +25,7 @@ func (d *GPUs) joules(sub *scheduler.SubBatch, each, seconds, attention, prefill
 	return flow.Joules{Prefill: float64(all * share), Decode: float64(all * (1 - share))}
 }
 
-// Watts returns the mean power of a replica's GPUs that do this in the time took.
+// Watts returns the mean power of a replica's GPUs that do this work in the time took.
 func (d *GPUs) Watts(did *flow.Work, took units.Duration) float64 {
 	if took <= 0 {
 		return 0

@@ -11,7 +11,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// FreeMemory returns what weights and reserve leave on the GPUs of one replica.
+// FreeMemory returns the GPU memory of one replica that weights and reserve leave.
 func FreeMemory(h *flow.Hardware) units.Bytes {
 	m := &h.Config.Model
 	return units.Bytes(m.TensorParallel)*h.Config.GPUMemory(h.GPUShare) - m.WeightBytes()
@@ -30,7 +30,8 @@ func Memories(h *flow.Hardware) forming.Memories {
 	return forming.Memories{Ledger: ledger, GPU: memory.GPU{Model: &h.Config.Model, Free: workspace(h), HoldsKV: true}}
 }
 
-// OfSpare returns the hardware as requests in the GPUs' spare memory see it: their home is the GPUs.
+// OfSpare returns the hardware for requests in the GPUs' spare memory, with the GPUs as the place of
+// keys and values.
 func OfSpare(h *flow.Hardware) *flow.Hardware {
 	spare := *h
 	spare.KV = flow.Place{Name: "in the GPUs' spare memory", InGPUs: true}
@@ -38,7 +39,7 @@ func OfSpare(h *flow.Hardware) *flow.Hardware {
 }
 
 // SpareLedger returns the empty spare memory of one replica's GPUs, in pages: all that weights leave. Activations and prompts
-// take what they need of it.
+// also take their memory from it.
 func SpareLedger(h *flow.Hardware) *memory.Ledger {
 	page := units.Bytes(h.Config.Model.KVReplicas()) * PageBytes(h)
 	return memory.NewLedger(Pages(OfSpare(h), int64(FreeMemory(h)/page)))
@@ -66,16 +67,16 @@ func Pages(h *flow.Hardware, capacity int64) memory.LedgerSpec {
 	s := memory.LedgerSpec{
 		Ranksets: 1, Layers: m.Layers, HeadsPerChannel: m.KVHeads, UnitTokens: h.Config.Batching.PageTokens, Capacity: capacity,
 	}
-	if !h.Config.AttendsToAll() { // all layers are one, since these may differ
+	if !h.Config.AttendsToAll() { // all layers count as one, since they may differ
 		s.Layers, s.UnitBytes = 1, int64(PageBytes(h))
 		s.Classes, s.Filling = flow.HeadClasses(flow.PolicyOf(h), policy.Home)
 	}
 	return s
 }
 
-// Windows returns how many tokens of each request a policy has on the GPUs where these are
-// not the home, at most, and how many more as a share of its prompt, and of all tokens. Tokens since the prompt are
-// all tokens less the prompt's, whose share may be negative. A token is one with all heads and layers.
+// Windows returns how much of each request a policy keeps on the GPUs if keys and values are stored elsewhere: at
+// most tokens tokens, and shares of its prompt and of all its tokens. Tokens since the prompt are all tokens less
+// the prompt's, whose share may be negative. A token stands for all heads and layers.
 func Windows(h *flow.Hardware, p policy.Costs) (tokens int, ofPrompt, ofAll float64) {
 	var bytes, prompt, all float64
 	for run, layers := range p.Runs() {

@@ -9,8 +9,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// kernelSum is work on the GPUs, with the time that it takes for moments in whole
-// picoseconds, so that sums do not depend on their order.
+// kernelSum is work on the GPUs, with its unlimited time in whole picoseconds, so that sums do not
+// depend on their order.
 type kernelSum struct {
 	gpu.Work
 	time units.Duration
@@ -18,12 +18,12 @@ type kernelSum struct {
 
 func sumOf(w gpu.Work) kernelSum { return kernelSum{w, flow.TaskTime(w.Seconds)} }
 
-// plus returns both, one after the other.
+// plus returns the work of both in sequence.
 func (k kernelSum) plus(o kernelSum) kernelSum {
 	return kernelSum{k.Plus(o.Work), min(k.time+o.time, flow.LongestTask)}
 }
 
-// Took returns the time where the power limit slows the GPUs down so much.
+// Took returns the time if the power limit slows the GPUs down by a factor.
 func (k *kernelSum) Took(slow float64) units.Duration {
 	if slow == 1 {
 		return k.time
@@ -31,54 +31,56 @@ func (k *kernelSum) Took(slow float64) units.Duration {
 	return flow.TaskTime(float64(k.Seconds * slow))
 }
 
-// dense is what a number of tokens takes on the GPUs beside attention and the LM head.
+// dense is the work on the GPUs for a number of tokens, beside attention and the LM head.
 type dense struct {
 	entry kernelSum         // embedding, QKV generation of layer 0
 	Block kernelSum         // projection to the next layer's QKV generation
 	end   kernelSum         // projection of the last layer to its feed-forward
 	all   gpu.Work          // over all layers
-	far   *gpu.Extrapolated // of all; nil: nothing
+	far   *gpu.Extrapolated // extrapolated time over all layers; nil: none
 	helped
 }
 
-// headCost is what the LM head takes.
+// headCost is the work of the LM head.
 type headCost struct {
 	kernelSum
 	far *gpu.Extrapolated
 }
 
-// GPUs is the GPUs of one replica, which work in lockstep: what the operations
-// of a sub-batch take on them. Every system has it.
+// GPUs is the GPUs of one replica, which work in lockstep; it computes the costs of a sub-batch's
+// operations on them. Every system has it.
 type GPUs struct {
 	Attends   *flow.Attends // what attention on the GPUs reads
 	hw        *flow.Hardware
 	Model     *llm.Model
 	ModelCost *gpu.ModelCost
-	// Spare is what the GPUs do for requests whose keys and values are in their spare memory, where those of all others
-	// are elsewhere; nil: there are none.
+	// Spare computes costs of requests whose keys and values are in the GPUs' spare memory, if all others are
+	// elsewhere; nil: there are none.
 	Spare *GPUs
-	// Appends says that a chunk's tokens attend at home over what has left the GPUs.
+	// Appends says that a chunk's tokens attend on another device over keys and values that have left
+	// the GPUs.
 	Appends bool
 	Dense   Memo[dense]    // by tokens
-	head    Memo[headCost] // by tokens that emit
-	plain   []stage        // by requests: decoding ones that attend elsewhere; without layers
-	// Scratch, by run of layers: runs that repeat another one have what that one has, and none of their own. attended is by kind of layers.
+	head    Memo[headCost] // by number of emitted tokens
+	plain   []stage        // by number of decoding requests that attend elsewhere; without layers
+	// Scratch, by run of layers; only the first run of each kind is used. attended is by kind of layers.
 	Decoding []Decoding
 	attended []attended
 	decoded  []lastDecoded
 	anew     *anew // see Anew
 	Staged   stage
 	Batches  []gpu.DecodeBatch
-	NotRead  float64 // bytes of weights that a device beside the GPUs has multiplied, in all iterations
+	NotRead  float64 // bytes of weights that a device beside the GPUs has multiplied, over all iterations
 	// HBMPeak is the bandwidth of all GPUs of the replica.
 	HBMPeak units.Bandwidth
-	// What requests share, where the GPUs read it once, and scratch for the rest.
+	// Groups of requests with a shared prefix that the GPUs read once, and scratch for the rest.
 	Grouping Grouping
 	rest     [1]gpu.DecodeBatch
 	extrapolating
 }
 
-// New returns the costs of a model's dense layers, each computed once for each number of tokens.
+// New returns the GPUs of a replica. The costs of dense layers are computed once for each number of
+// tokens.
 func New(h *flow.Hardware) GPUs {
 	s, m := &h.Config.GPU.Spec, &h.Config.Model
 	cost, attends, verified := gpu.NewModelCost(s, m), flow.NewAttends(h), h.Config.Serving.Verified()
@@ -107,7 +109,7 @@ func New(h *flow.Hardware) GPUs {
 	}
 }
 
-// Anew has each iteration's costs computed anew: none is kept from an earlier one, or shared with other nodes. Times are the same.
+// Anew disables all caches of costs, those shared with other nodes included. Times stay the same.
 func (d *GPUs) Anew() {
 	d.anew.set = true
 	d.ModelCost.Anew()
@@ -116,33 +118,34 @@ func (d *GPUs) Anew() {
 	}
 }
 
-// Side returns the GPUs of the system that this is a part of.
+// Side returns the GPUs of the system that embeds them.
 func (d *GPUs) Side() *GPUs { return d }
 
-// Decoding is the GPUs' part of decode attention in one layer: batches of heads that
-// attend, kernels beside them, which choose and keep statistics, and after all attention the
-// merge with what another device has found.
+// Decoding is the GPUs' part of decode attention in one layer: batches of heads that attend,
+// kernels beside them (choice of pages, statistics), and the merge with another device's results
+// after all attention.
 type Decoding struct {
 	Batches       []gpu.DecodeBatch
-	Shared        *gpu.Cost // of what requests share, in a kernel of its own; nil: nothing
+	Shared        *gpu.Cost // of shared prefixes, in a kernel of its own; nil: none
 	Beside, Merge gpu.Work
-	Chooses       gpu.Work // kernels that choose pages for another device, before anything goes there
+	Chooses       gpu.Work // kernels that choose pages for another device, before it starts
 }
 
-// attended is attention of one layer on the GPUs, that of prompts in it, the merge, and what chooses pages.
+// attended is the work of attention in one layer on the GPUs: all of it, and its prompts, merge and choice
+// of pages.
 type attended struct {
 	all, prompts, merge, chooses kernelSum
-	whole, decoding              gpu.Work // with the merge and what chooses: of all, and of what decodes
+	whole, decoding              gpu.Work // with merge and choice: of all requests, and of decoding ones
 }
 
-// lastDecoded is the first batch that a layer of a run decoded last without prompts. That of a window stays the same from step to step.
+// lastDecoded is the last first batch of a layer of a run without prompts. That of a window stays the same from step to step.
 type lastDecoded struct {
 	of gpu.DecodeBatch
 	kernelSum
 }
 
-// Stage returns what a sub-batch costs on the GPUs, which decode these batches of heads in
-// every layer.
+// Stage returns the costs of a sub-batch on the GPUs, with these batches of heads decoding in every
+// layer.
 func (d *GPUs) Stage(sub *scheduler.SubBatch, decode []gpu.DecodeBatch) *stage {
 	for run := range d.Decoding {
 		d.Decoding[run] = Decoding{Batches: decode}
@@ -150,8 +153,8 @@ func (d *GPUs) Stage(sub *scheduler.SubBatch, decode []gpu.DecodeBatch) *stage {
 	return d.StageRuns(sub)
 }
 
-// StageRuns is stage with the GPUs' part of decoding as d.decoding has it for each run of layers.
-// The power limit slows all of it down alike. What it returns is valid until the next call.
+// StageRuns is Stage with d.Decoding as the GPUs' part of decoding in each run of layers. The power
+// limit slows all kernels alike. The result is valid until the next call.
 func (d *GPUs) StageRuns(sub *scheduler.SubBatch) *stage {
 	tokens, g := sub.Tokens(), &d.Staged
 	if tokens == 0 {
@@ -201,7 +204,7 @@ func (d *GPUs) StageRuns(sub *scheduler.SubBatch) *stage {
 	return g
 }
 
-// attend sets what a layer of a kind takes.
+// attend sets the attention of a layer of a kind.
 func (d *GPUs) attend(sub *scheduler.SubBatch, kind int) {
 	a, run := &d.attended[kind], d.Attends.Kinds[kind]
 	d.farther[run] = d.farther[run][:0]
@@ -213,8 +216,8 @@ func (d *GPUs) attend(sub *scheduler.SubBatch, kind int) {
 	}
 }
 
-// inAllLayers adds up attention of all layers, and the seconds of prompts and of what decodes in it. It takes layers in their order: a sum of
-// fractions depends on it.
+// inAllLayers sums attention over all layers, and the seconds of prompts and of decoding requests in it. It follows the order of layers, on
+// which a sum of fractions depends.
 func (d *GPUs) inAllLayers() (all gpu.Work, prompts, decoding float64) {
 	for _, r := range d.Attends.Order[1:] {
 		a, n := &d.attended[r.Kind-1], float64(r.Count)
@@ -237,7 +240,7 @@ func (d *GPUs) idle() bool {
 	return true
 }
 
-// DecodeRuns sets what decoding requests take where the GPUs do all of it.
+// DecodeRuns sets the attention of decoding requests, all of which the GPUs compute.
 func (d *GPUs) DecodeRuns(requests []scheduler.Decoding, step int64) {
 	d.Batches = d.Batches[:0]
 	d.Attends.Ask(requests, step)
@@ -252,20 +255,21 @@ func (d *GPUs) DecodeRuns(requests []scheduler.Decoding, step int64) {
 	}
 }
 
-// Absorb adds to a layer of a run the products of latents around attention that another device computes for requests.
+// Absorb adds to a layer of a run the products around latent attention, for requests whose attention another device
+// computes.
 func (d *GPUs) Absorb(run, requests int) {
 	if to := &d.Decoding[run]; d.Model.LatentDim > 0 {
 		to.Chooses, to.Merge = to.Chooses.Plus(d.ModelCost.AbsorbKeys(requests)), to.Merge.Plus(d.ModelCost.AbsorbValues(requests))
 	}
 }
 
-// besides returns the GPUs' kernels beside attention of a step of which they do all.
+// besides returns the kernels beside attention of a step that runs on the GPUs alone.
 func (d *GPUs) besides(x *policy.Step) gpu.Work {
 	return d.Choices(x).Plus(d.Passes(x, policy.GPU)).Plus(d.Passes(x, policy.Home))
 }
 
-// DecodeSpare adds to the GPUs' part of decoding in a layer of a run, whose batches are those from a place on, what requests of
-// the spare memory take. With count it counts what they attend to.
+// DecodeSpare adds the attention of requests in the spare memory to the GPUs' part of decoding in a layer of a run. The batches
+// of the layer are those from index from on. With count it also counts their attended tokens.
 func (d *GPUs) DecodeSpare(requests []scheduler.Decoding, from, run int, step int64, count bool) {
 	x, to := d.Spare.Attends.Decode(requests, run, step), &d.Decoding[run]
 	if count {
@@ -276,7 +280,7 @@ func (d *GPUs) DecodeSpare(requests []scheduler.Decoding, from, run int, step in
 	to.Beside, to.Merge = to.Beside.Plus(d.besides(x)), to.Merge.Plus(d.ModelCost.Merge(x.Merged))
 }
 
-// Choices returns the GPUs' kernels of a step that choose.
+// Choices returns the work of the choosing kernels of a step on the GPUs.
 func (d *GPUs) Choices(x *policy.Step) (w gpu.Work) {
 	for i := range x.Choose {
 		if c := &x.Choose[i]; c.Device == "" {
@@ -286,7 +290,7 @@ func (d *GPUs) Choices(x *policy.Step) (w gpu.Work) {
 	return w.Plus(d.ModelCost.Index(x.Index))
 }
 
-// Passes returns a device's passes of a step as kernels of the GPUs.
+// Passes returns a device's passes of a step as work of GPU kernels.
 func (d *GPUs) Passes(x *policy.Step, on policy.Device) (w gpu.Work) {
 	for _, p := range x.Passes {
 		if p.Device == on {
@@ -301,13 +305,13 @@ func selection(c *policy.Choice) gpu.Selection {
 	return gpu.Selection{PageScores: scores, Ranked: batchOf(c.Ranked, c.Heads), Keep: c.Keep}
 }
 
-// Sustained returns the time of work that goes on by itself.
+// Sustained returns the time of work if it runs continuously.
 func (d *GPUs) Sustained(k *kernelSum) units.Duration {
 	return k.Took(d.hw.Config.GPU.Slowdown(k.Work))
 }
 
-// LayerAttention returns the GPUs' work in one layer of a run for the prompts of a sub-batch,
-// for what decodes, and for all of it.
+// LayerAttention returns the GPUs' attention work in one layer of a run: for the prompts of a
+// sub-batch, for its decoding requests, and for all.
 func (d *GPUs) LayerAttention(sub *scheduler.SubBatch, run int, decode *Decoding) (prefill, decoded, all kernelSum) {
 	a := d.ModelCost.Attention()
 	for i := range sub.Prefill {
@@ -320,7 +324,7 @@ func (d *GPUs) LayerAttention(sub *scheduler.SubBatch, run int, decode *Decoding
 	for i := range decode.Batches {
 		b := &decode.Batches[i]
 		w := &d.decoded[run]
-		if len(sub.Prefill) > 0 || i > 0 || d.anew.on() { // prompts may share a kernel with what decodes
+		if len(sub.Prefill) > 0 || i > 0 || d.anew.on() { // prompts may share a kernel with decoding requests
 			w = &lastDecoded{kernelSum: sumOf(a.Decoding(*b))}
 		} else if *b != w.of || b.Requests == 0 {
 			w.of, w.kernelSum = *b, sumOf(a.Decoding(*b))
@@ -340,12 +344,12 @@ func (d *GPUs) LayerAttention(sub *scheduler.SubBatch, run int, decode *Decoding
 	if prefill.Seconds > 0 && decoded.Seconds > 0 {
 		apart := all.Seconds
 		all.Work = a.Total(prefill.Work, decoded.Work, sub.Tokens())
-		all.time += flow.TaskTime(all.Seconds - apart) // that joining outputs takes
+		all.time += flow.TaskTime(all.Seconds - apart) // time to join outputs
 	}
 	return prefill, decoded, all
 }
 
-// PromptAttention returns what attention of one more chunk of a prompt takes in one layer of a run.
+// PromptAttention returns the attention work of one more chunk of a prompt in one layer of a run.
 func (d *GPUs) PromptAttention(a *gpu.Attention, c *scheduler.Chunk, run int) (k kernelSum) {
 	p := d.Attends.Policy.Prompt(run, c.Tokens, c.Finished, c.Last)
 	for _, part := range p.Pieces {
@@ -382,13 +386,13 @@ func (d *GPUs) GPU(s *scheduler.SubBatch, _ int64) units.Duration {
 	return d.GPUTime(s)
 }
 
-// GPUTime returns the GPUs' time of a sub-batch with their part of decoding as d.decoding has it.
+// GPUTime returns the GPUs' time of a sub-batch with d.Decoding as their part of decoding.
 func (d *GPUs) GPUTime(s *scheduler.SubBatch) units.Duration {
 	return d.Whole(d.StageRuns(s))
 }
 
-// Parts returns the steps of a task on the GPUs, for a timeline. All-reduces are part of
-// the step that they end.
+// Parts returns the steps of a task on the GPUs, for a timeline. An all-reduce is part of the step
+// before it.
 func (d *GPUs) Parts(kind uint8, tokens, emitting, layer int, use flow.Use) []Part {
 	step := func(name string, w gpu.Work) Part { return Part{name, flow.TaskTime(float64(w.Seconds * use.Slow))} }
 	var choice []Part
@@ -400,7 +404,7 @@ func (d *GPUs) Parts(kind uint8, tokens, emitting, layer int, use flow.Use) []Pa
 		return append([]Part{step("embedding", d.ModelCost.Embedding(tokens)), step("QKV generation", d.ModelCost.QKV(tokens))}, choice...)
 	case flow.OpBlock:
 		if columns, _ := d.Helps(tokens); columns > 0 {
-			return nil // the projection and the network have operations of their own
+			return nil // the projection and the network are operations of their own
 		}
 		var steps []Part
 		if use.Merge > 0 {

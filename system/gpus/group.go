@@ -6,19 +6,20 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// Grouping is how the GPUs decode requests whose contexts begin with the same blocks of a cache of prefixes: one kernel reads
-// stretches of these blocks, each once for all of its requests, another one the rest of each context, and a third joins outputs.
+// Grouping is how the GPUs decode requests whose contexts begin with the same cached blocks. One kernel reads each shared run of
+// blocks once for all its requests, another reads the rest of each context, and a third merges the outputs.
 type Grouping struct {
-	of     int64           // Batch.Grouped of the batches that this is for
-	Groups []gpu.Shared    // stretches that are read once, none where that takes longer
-	within []int           // by place in SubBatch.Decode: tokens of its context that they have
-	Rest   gpu.DecodeBatch // what is left of all contexts in a step
-	Kernel gpu.Cost        // of the stretches
+	of     int64           // Batch.Grouped of the batches for which this holds
+	Groups []gpu.Shared    // runs of blocks that are read once; none if that takes longer
+	within []int           // by place in SubBatch.Decode: tokens of its context in Groups
+	Rest   gpu.DecodeBatch // the rest of all contexts in a step
+	Kernel gpu.Cost        // of the shared runs
 	Merge  gpu.Work
-	Spared int64 // tokens of contexts that a step does not read again
+	Spared int64 // context tokens that a step does not read again
 }
 
-// Group finds the groups of a sub-batch in a batch, where the rest of all contexts, the groups' kernel and the merge take so long together.
+// Group finds the groups of a sub-batch in a batch. took returns the time of the rest of all contexts, the groups' kernel and the merge
+// together.
 func (g *Grouping) Group(d *GPUs, sub *scheduler.SubBatch, b *scheduler.Batch, took func(rest gpu.DecodeBatch, kernel, merge gpu.Work) float64) {
 	if g.of != b.Grouped {
 		g.of = b.Grouped
@@ -29,7 +30,7 @@ func (g *Grouping) Group(d *GPUs, sub *scheduler.SubBatch, b *scheduler.Batch, t
 	}
 }
 
-// choose takes the stretches that spare most, as many of them as make decode attention shortest.
+// choose takes shared runs, largest saving first, as many as minimise the time of decode attention.
 func (g *Grouping) choose(d *GPUs, sub *scheduler.SubBatch, step int64, took func(rest gpu.DecodeBatch, kernel, merge gpu.Work) float64) {
 	g.Groups, g.Spared = g.Groups[:0], 0
 	g.within = append(g.within[:0], make([]int, len(sub.Decode))...)
@@ -38,14 +39,14 @@ func (g *Grouping) choose(d *GPUs, sub *scheduler.SubBatch, step int64, took fun
 	}
 	g.setRest(d, sub.Decode, step)
 	shortest, take, spared := took(g.Rest, gpu.Work{}, gpu.Work{}), 0, int64(0)
-	requests, parts, each := 0, 0, d.hw.Config.Serving.Verified() // each: tokens of a request, which have an output each
+	requests, parts, each := 0, 0, d.hw.Config.Serving.Verified() // each: tokens of a request's step, with an output each
 	for i := range sub.Shared {
 		x := &sub.Shared[i]
 		g.Groups = append(g.Groups, gpu.Shared{Requests: len(x.Requests), Tokens: x.Tokens})
 		spared += int64(x.Spared())
 		for _, at := range x.Requests {
 			if g.within[at] == 0 {
-				requests, parts = requests+1, parts+1 // the rest of its context
+				requests, parts = requests+1, parts+1 // adds the rest of its context
 			}
 			g.within[at] += x.Tokens
 			parts++

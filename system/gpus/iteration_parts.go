@@ -9,10 +9,10 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// IterationPart is a group of what GPUs do in an iteration.
+// IterationPart is a category of the GPUs' work in an iteration.
 type IterationPart int
 
-// The groups. Passes are a policy's kernels beside attention, scores and choices: statistics of
+// The categories. Passes are a policy's kernels beside attention, scores and choices: statistics of
 // pages, tables, sums of weights.
 const (
 	PartProducts IterationPart = iota // products with weights
@@ -23,16 +23,16 @@ const (
 	PartScores // of pages
 	PartChoice // the best pages or tokens of a row of scores
 	PartPasses
-	PartMerge // of what two devices have attended to
+	PartMerge // of the attention of two devices
 	partCount
 )
 
-// String returns the group's name.
+// String returns the category's name.
 func (p IterationPart) String() string {
 	return [partCount]string{"products", "small kernels", "all-reduce", "prefill attention", "decode attention", "page scores", "choice", "passes", "merge"}[p]
 }
 
-// IterationParts returns all groups.
+// IterationParts returns all categories.
 func IterationParts() []IterationPart {
 	all := make([]IterationPart, partCount)
 	for i := range all {
@@ -41,8 +41,8 @@ func IterationParts() []IterationPart {
 	return all
 }
 
-// GPUIteration is where the time of an iteration goes. The sum of the groups is what a run's
-// iteration takes, to the picosecond.
+// GPUIteration is the time of an iteration by category. The categories sum to the time of a run's
+// iteration, to the picosecond.
 type GPUIteration [partCount]units.Duration
 
 // Total returns the iteration's time.
@@ -53,7 +53,7 @@ func (x *GPUIteration) Total() (t units.Duration) {
 	return t
 }
 
-// share adds a task's time, divided as the seconds of its groups.
+// share adds a task's time, divided in proportion to the seconds of its categories.
 func (x *GPUIteration) share(took units.Duration, seconds *[partCount]float64) {
 	all, sum := 0.0, 0.0
 	for _, s := range seconds {
@@ -62,7 +62,8 @@ func (x *GPUIteration) share(took units.Duration, seconds *[partCount]float64) {
 	if all == 0 {
 		return
 	}
-	// Ends of groups are rounded, not their lengths, so that the last one ends the task.
+	// Rounding applies to the ends of categories, not their lengths, so that the last one ends the
+	// task.
 	var before units.Duration
 	for i, s := range seconds {
 		sum += s
@@ -73,13 +74,15 @@ func (x *GPUIteration) share(took units.Duration, seconds *[partCount]float64) {
 	x[partCount-1] += took - before
 }
 
-// GPUIterations takes iterations of the system gpu-only apart. It is not safe for concurrent use.
+// GPUIterations splits iterations of the system gpu-only into categories. It is not safe for
+// concurrent use.
 type GPUIterations struct{ side GPUs }
 
-// IterationsOf returns those of a node.
+// IterationsOf returns the GPUIterations of a node.
 func IterationsOf(h *flow.Hardware) *GPUIterations { return &GPUIterations{New(h)} }
 
-// Parts returns an iteration of a replica: a decode step of requests, and chunks of prompts.
+// Parts returns an iteration of a replica by category: a decode step of requests, and chunks of
+// prompts.
 func (g *GPUIterations) Parts(decode []policy.Request, prompts ...scheduler.Chunk) (x GPUIteration) {
 	d := &g.side
 	sub := scheduler.SubBatch{Prefill: prompts, Verified: d.hw.Config.Serving.Verified()}
@@ -103,7 +106,7 @@ func (g *GPUIterations) Parts(decode []policy.Request, prompts ...scheduler.Chun
 	return x
 }
 
-// grouped returns the seconds of groups of kernels.
+// grouped returns the seconds of kernels by category.
 func grouped(p *gpu.Parts) *[partCount]float64 {
 	var seconds [partCount]float64
 	for g, w := range p {
@@ -119,8 +122,8 @@ func grouped(p *gpu.Parts) *[partCount]float64 {
 	return &seconds
 }
 
-// attentionParts returns the seconds of groups in one layer of a run, without the merge. Chunks and decoding
-// requests that share a kernel share its time.
+// attentionParts returns the seconds by category in one layer of a run, without the merge. Chunks and
+// decoding requests in a common kernel share its time.
 func (d *GPUs) attentionParts(sub *scheduler.SubBatch, run int) *[partCount]float64 {
 	var seconds [partCount]float64
 	add := func(p IterationPart, w gpu.Work) { seconds[p] += w.Seconds }
@@ -157,7 +160,7 @@ func (d *GPUs) attentionParts(sub *scheduler.SubBatch, run int) *[partCount]floa
 		seconds[PartChoice] += all.Seconds - scores.Seconds
 	}
 	index(x.Index)
-	for _, p := range x.Passes { // the GPUs are home
+	for _, p := range x.Passes { // the GPUs store keys and values
 		pass(p)
 	}
 	return &seconds

@@ -7,20 +7,19 @@ import (
 	"github.com/l3sim/l3sim/llm"
 )
 
-// Memo keeps what a cost is by a count: an iteration's batch differs from the one before
-// by few tokens.
+// Memo caches a cost by a count, as successive batches differ by few tokens.
 type Memo[T any] struct {
 	costs []*T
 	Cost  func(n int) *T
 	anew  *anew
 }
 
-// anew is a switch that has costs computed anew each time; nil is off.
+// anew is a switch that disables caches of costs; nil is off.
 type anew struct{ set bool }
 
 func (a *anew) on() bool { return a != nil && a.set }
 
-// At returns the cost of n, which nobody changes.
+// At returns the cost of n, which callers must not change.
 func (m *Memo[T]) At(n int) *T {
 	if m.anew.on() {
 		return m.Cost(n)
@@ -34,32 +33,32 @@ func (m *Memo[T]) At(n int) *T {
 	return m.costs[n]
 }
 
-// lately has the costs of dense layers that nodes had lately. All rates of a search, and most points of it or of a sweep, have the same GPUs and
+// lately caches the costs of dense layers of recent nodes. All rates of a search, and most points of it or of a sweep, have the same GPUs and
 // model.
 var lately knownCosts
 
-// costed is what decides the costs of dense layers.
+// costed determines the costs of dense layers.
 type costed struct {
 	gpu      gpu.Spec
 	model    llm.Model
-	verified int // tokens of a decode step
+	verified int // tokens of a request's decode step
 }
 
-// knownCosts is costs by what decides them.
+// knownCosts is a cache of costs, by what determines them.
 type knownCosts struct {
 	sync.Mutex
 	by map[costed]*costs
 }
 
-const mostKnown = 32 // bounds the memory of knownCosts: each takes up to a few megabytes
+const mostKnown = 32 // bounds the memory of knownCosts, with up to a few megabytes each
 
-// costs are those of dense layers, by tokens, and of the LM head, by tokens that emit.
+// costs are those of dense layers, by tokens, and of the LM head, by emitted tokens.
 type costs struct {
 	dense shared[dense]
 	head  shared[headCost]
 }
 
-// of returns the costs of GPUs and a model. Where there are too many it forgets all others.
+// of returns the costs of GPUs and a model. A full cache drops all others.
 func (k *knownCosts) of(x *costed) *costs {
 	k.Lock()
 	defer k.Unlock()
@@ -74,13 +73,13 @@ func (k *knownCosts) of(x *costed) *costs {
 	return known
 }
 
-// shared keeps what a cost is by a count, for replicas that run at the same time.
+// shared caches a cost by a count, for replicas that run in parallel.
 type shared[T any] struct {
 	mu sync.Mutex
 	by map[int]*T
 }
 
-// at returns the cost of n, which is computed where nobody has, or where it is to be anew.
+// at returns the cost of n. It computes the cost if it is not cached, or if anew is set.
 func (s *shared[T]) at(n int, anew bool, cost func() T) *T {
 	if anew {
 		c := cost()

@@ -7,29 +7,30 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// Helper is a device beside the GPUs that computes inner columns of the feed-forward network, while the GPUs compute the others.
+// Helper is a device beside the GPUs that computes some inner columns of the feed-forward network, while the GPUs compute the
+// others.
 type Helper struct {
-	Columns int                               // of each GPU's part of the network, at most
-	Seconds func(tokens, columns int) float64 // that columns of a layer take
+	Columns int                               // largest number, of each GPU's part of the network
+	Seconds func(tokens, columns int) float64 // time of columns of a layer
 }
 
-// shares is how many ways there are to divide the network: a step is a 64th of its columns.
+// shares is the granularity of the division: a step is a 64th of the columns.
 const shares = 64
 
-// helped is a layer's feed-forward network in two parts that run side by side.
+// helped is a layer's feed-forward network in two parts that run in parallel.
 type helped struct {
 	columns             int       // of the device
-	projection, network kernelSum // on the GPUs, before the network and of their part of its products
-	seconds             float64   // of the device
+	projection, network kernelSum // work of the GPUs: before the network, and their part of its products
+	seconds             float64   // time of the device
 }
 
-// sharedFFN is the same as times of operations; none without Device.
+// sharedFFN is helped in times of operations; zero without a device.
 type sharedFFN struct{ Projection, GPUs, Device units.Duration }
 
-// before is the part of a block that has operations of its own.
+// before is the part of a block that has become operations of its own.
 func (s *sharedFFN) before() units.Duration { return s.Projection + s.GPUs }
 
-// Help has a device compute columns of the feed-forward network: as many as make both parts end together.
+// Help lets a device compute columns of the feed-forward network: as many as balance the two parts.
 func (d *GPUs) Help(h Helper) {
 	width, cost := d.ModelCost.FFNWidth(), d.Dense.Cost
 	if width == 0 || h.Columns == 0 {
@@ -51,7 +52,7 @@ func (d *GPUs) Help(h Helper) {
 	}
 }
 
-// divide returns the columns of the device for a number of tokens: the longer part is as short as it can be.
+// divide returns the device's columns for a number of tokens that minimise the time of the longer part.
 func (d *GPUs) divide(h *Helper, tokens, width int) int {
 	columns := func(share int) int { return min(width*share/shares, h.Columns) }
 	longer := func(share int) (seconds float64, device bool) {
@@ -69,13 +70,13 @@ func (d *GPUs) divide(h *Helper, tokens, width int) int {
 	return columns(at)
 }
 
-// Helps returns the columns of a device that helps with a number of tokens, and the seconds that these take it in a layer.
+// Helps returns the columns that a helping device takes for a number of tokens, and its seconds for them in a layer.
 func (d *GPUs) Helps(tokens int) (columns int, seconds float64) {
 	h := &d.Dense.At(tokens).helped
 	return h.columns, h.seconds
 }
 
-// took returns the times where the power limit slows the GPUs down so much.
+// took returns the times if the power limit slows the GPUs down by a factor.
 func (h *helped) took(slow float64) (s sharedFFN) {
 	if h.columns > 0 {
 		s = sharedFFN{h.projection.Took(slow), h.network.Took(slow), flow.TaskTime(h.seconds)}

@@ -6,34 +6,34 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// stage is what a sub-batch costs where the GPUs have one device for decode attention beside them.
+// stage is the costs of a sub-batch on GPUs with at most one more device for decode attention.
 type stage struct {
 	active bool
 	Entry  units.Duration // embedding, QKV generation of layer 0
 	Block  units.Duration // projection to the next layer's QKV generation
 	Exit   units.Duration // projection of the last layer to the LM head
-	Shared sharedFFN      // part of Block and Exit, and what a device does beside it
-	Layers []layerCost    // of each kind of layers
-	order  []dataflow.Run // of the kinds, as in Attends.Order
+	Shared sharedFFN      // part of Block and Exit, and the device's time beside it
+	Layers []layerCost    // by kind of layers
+	order  []dataflow.Run // kinds in the order of layers, as Attends.Order
 	flow.Use
 }
 
-// layerCost is attention of one of the layers that attend alike.
+// layerCost is the cost of attention in a layer of a kind.
 type layerCost struct {
 	Count     int32          // how many layers the kind has
 	Attention units.Duration // on the GPUs: of prompts, or of requests that decode there
-	Prompts   units.Duration // part of attention that prompts take
+	Prompts   units.Duration // the part of Attention for prompts
 	Device    units.Duration // decode attention on the device
-	Bus       units.Duration // for which the memory channels carry data for the device
-	// DeviceFirst says that the GPUs attend over what the device has found: one after the
-	// other, else side by side.
+	Bus       units.Duration // time that the memory channels carry data for the device
+	// DeviceFirst says that the GPUs attend over what the device has found, after it; otherwise both
+	// run in parallel.
 	DeviceFirst bool
 	Merge       units.Duration // on the GPUs, after both
-	Chooses     units.Duration // on the GPUs, before anything of the layer
-	Next        units.Duration // on the GPUs, at the end of the block: for the layer behind it
+	Chooses     units.Duration // on the GPUs, before all else in the layer
+	Next        units.Duration // on the GPUs, at the end of the block, for the next layer
 }
 
-// attention returns what the GPUs take for attention in all layers.
+// attention returns the GPUs' time of attention in all layers.
 func (g *stage) attention() (t units.Duration) {
 	for i := range g.Layers {
 		t += units.Duration(g.Layers[i].Count) * (g.Layers[i].Attention + g.Layers[i].Merge + g.Layers[i].Chooses)
@@ -41,14 +41,15 @@ func (g *stage) attention() (t units.Duration) {
 	return t
 }
 
-// Beside has a device attend in every layer.
+// Beside makes a device attend in every layer, for the time device; bus is its time on the memory
+// channels.
 func (g *stage) Beside(device, bus units.Duration) {
 	for i := range g.Layers {
 		g.Layers[i].Device, g.Layers[i].Bus = device, bus
 	}
 }
 
-// Scale has all kernels take that many times as long.
+// Scale multiplies the time of all kernels.
 func (g *stage) Scale(by float64) {
 	scale := func(all ...*units.Duration) {
 		for _, t := range all {
@@ -65,7 +66,7 @@ func (g *stage) Scale(by float64) {
 const (
 	OnGPU = iota
 	OnDevice
-	OnDown // links and channels, of transfers that hide behind the layers
+	OnDown // links and channels, for transfers that hide behind the layers
 	OnUp
 	onChannels
 )
@@ -81,8 +82,8 @@ func BesideGPU(device string) []flow.Resource {
 	}
 }
 
-// Lay adds the layers of sub-batch s to the iteration of a flow: attention, on both where there is any, then the
-// block. The device's operations are of the given kind.
+// Lay adds the layers of sub-batch s to the iteration of a flow: attention, on GPUs and device, then the block.
+// kind is the kind of the device's operations.
 func (g *stage) Lay(f *flow.Flow, s int, kind uint8) {
 	if !g.active {
 		return
@@ -130,7 +131,8 @@ func (g *stage) layer(f *flow.Flow, s int, l *layerCost, kind uint8) {
 	o.Kind, o.Group, o.Flags, o.After = flow.OpBlock, int16(s), dataflow.NextLayer, after
 }
 
-// share adds the projection and both parts of the feed-forward network, and returns what the rest of the block waits for.
+// share adds the projection and both parts of the feed-forward network, and returns the operations that the rest of the
+// block waits for.
 func (g *stage) share(f *flow.Flow, group int16, after dataflow.Range) dataflow.Range {
 	it := &f.Iteration
 	o, projection := it.Add(OnGPU, g.Shared.Projection)
@@ -138,7 +140,7 @@ func (g *stage) share(f *flow.Flow, group int16, after dataflow.Range) dataflow.
 	projected := it.Wait(projection)
 	o, device := it.Add(OnDevice, g.Shared.Device)
 	o.Kind, o.Group, o.After = flow.OpUnitFeedForward, group, projected
-	if g.Shared.GPUs == 0 { // all columns are the device's
+	if g.Shared.GPUs == 0 { // the device has all columns
 		return it.Wait(device)
 	}
 	o, own := it.Add(OnGPU, g.Shared.GPUs)

@@ -6,17 +6,17 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// Tier is the host's memory behind the GPUs', where blocks of a cache of prefixes go that make way. Without one link is 0.
+// Tier is the host's memory as second level of a prefix cache: evicted blocks go there. Without it, link is 0.
 type Tier struct {
-	link, channels units.Bandwidth // of all the replica's GPUs in one direction, and of its memory channels
+	link, channels units.Bandwidth // of all the replica's GPUs in one direction; of its memory channels
 	token          units.Bytes     // keys and values of a token in all layers
-	attends        *flow.Attends   // that count what comes up
-	Idle           units.Duration  // since when the links and channels are
-	// What the iteration at hand takes of the links down and up and of the channels.
+	attends        *flow.Attends   // counts what is transferred up
+	Idle           units.Duration  // when the links and channels became idle
+	// Time that the present iteration takes of the links down and up, and of the channels.
 	down, up, channel units.Duration
 }
 
-// NewTier returns that of a replica.
+// NewTier returns the tier of a replica.
 func NewTier(h *flow.Hardware, a *flow.Attends) (t Tier) {
 	if h.HostTier() {
 		t.link = h.Links()
@@ -27,7 +27,8 @@ func NewTier(h *flow.Hardware, a *flow.Attends) (t Tier) {
 	return t
 }
 
-// Beside returns the first without resources of besideGPU; with a tier, all of them: its links and channels, too.
+// Beside returns the first without resources of BesideGPU; with a tier, all of them, its links and channels
+// included.
 func (t *Tier) Beside(device string, without int) []flow.Resource {
 	if t.link == 0 {
 		return BesideGPU(device)[:without]
@@ -35,16 +36,16 @@ func (t *Tier) Beside(device string, without int) []flow.Resource {
 	return BesideGPU(device)
 }
 
-// Swap has the iteration that begins at a time move blocks between GPUs and host. What made way when the iteration before ended has gone
-// down since.
+// Swap makes the iteration that begins at start move blocks between GPUs and host. Blocks evicted at the end of the iteration before
+// have been in transfer since.
 func (t *Tier) Swap(f *flow.Flow, m *scheduler.Moves, start units.Duration) {
 	if t.link > 0 {
 		t.take(f, m, start)
 	}
 }
 
-// take times the moves of an iteration. What made way when the iteration before ended has used the links since
-// then.
+// take times the moves of an iteration. Blocks evicted at the end of the iteration before have used the links
+// since then.
 func (t *Tier) take(f *flow.Flow, m *scheduler.Moves, start units.Duration) {
 	down, up := units.Bytes(m.Down.Tokens)*t.token, units.Bytes(m.Up.Tokens)*t.token*t.attends.Copies
 	w, rate := &f.Work, min(t.link, t.channels)
@@ -56,7 +57,8 @@ func (t *Tier) take(f *flow.Flow, m *scheduler.Moves, start units.Duration) {
 	t.attends.Fetched += up
 }
 
-// Hide has blocks move layer by layer beside the work of the iteration, which takes at least as long.
+// Hide makes blocks move layer by layer beside the work of the iteration, which takes at least as
+// long.
 func (t *Tier) Hide(f *flow.Flow) {
 	if t.link > 0 {
 		f.Hide(OnDown, t.down)

@@ -12,8 +12,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// CPUOffload is the section [cpu_offload]: the host's CPUs and who uses them. The
-// host's memory is that of [node] and [dram], without processing in it.
+// CPUOffload is the section [cpu_offload]: the host's CPUs and the policy that uses them. [node]
+// and [dram] describe the host's memory, which has no processing units.
 type CPUOffload struct {
 	Policy string `toml:"policy"` // NEO or FastDecode
 	Cores  int    `toml:"cores"`  // of the node
@@ -22,16 +22,15 @@ type CPUOffload struct {
 	// Efficiencies are the shares of the peaks that attention reaches.
 	ComputeEfficiency float64 `toml:"compute_efficiency"`
 	MemoryEfficiency  float64 `toml:"memory_efficiency"` // share of the host memory's bandwidth that attention reaches
-	// ElementTime is what a core takes for an element of a key or value, however wide:
-	// to load it, make it single precision, multiply and add.
+	// ElementTime is the time of a core for an element of a key or value of any width: to load it,
+	// convert it to single precision, multiply and add.
 	ElementTime units.Duration `toml:"element_time"`
 	// Overhead is the fixed time of attention of a sub-batch in one layer.
 	Overhead units.Duration `toml:"overhead"`
 	// HostMemory is the part of node.memory_capacity that holds keys and values; 0 for none.
 	HostMemory float64 `toml:"host_memory_share"`
-	// MaxDelay is how much longer the GPUs' iterations may take for the host's requests, as a
-	// share of their time: once where their attention nearly hides, once for turns of those
-	// whose attention does not.
+	// MaxDelay is the share by which the GPUs' iterations may take longer for the host's requests:
+	// once for those whose attention nearly hides, once for turns of the others.
 	MaxDelay float64 `toml:"max_delay"`
 }
 
@@ -40,7 +39,7 @@ const (
 	// NEO keeps requests on GPUs and CPUs and decides in every iteration whether the
 	// CPUs help (Jiang et al., MLSys 2025).
 	NEO = "neo"
-	// FastDecode has all decode attention on the CPUs (He and Zhai, 2024).
+	// FastDecode computes all decode attention on the CPUs (He and Zhai, 2024).
 	FastDecode = "fastdecode"
 )
 
@@ -57,9 +56,9 @@ func (s CPUOffload) Check(c *input.Check) {
 	c.Share("max_delay", s.MaxDelay)
 }
 
-// CPUs is a replica's share of the host: cores, memory channels and the links
-// to its GPUs. Decode attention is a roofline of the cores' single-precision rate,
-// the elements that they convert, and the channels' bandwidth.
+// CPUs is a replica's share of the host: cores, memory channels and the links to its GPUs. The time
+// of decode attention is a roofline of the cores' single-precision rate, their conversion of
+// elements, and the channels' bandwidth.
 type CPUs struct {
 	cores    float64
 	compute  units.FLOPRate
@@ -67,7 +66,7 @@ type CPUs struct {
 	Overhead units.Duration
 	Link     units.Bandwidth // of all the replica's GPUs, each direction
 	Latency  units.Duration
-	Around   units.Duration // what a layer's way to the host and back takes beside bytes and work
+	Around   units.Duration // fixed time of a layer's round trip to the host, beside bytes and work
 
 	attends    *flow.Attends
 	layers     int
@@ -75,7 +74,7 @@ type CPUs struct {
 	headDim    int
 	flopsToken float64 // FLOPs in one layer for one query token and one stored token
 	flopsStep  float64 // FLOPs in one layer for all query tokens of a request in a step (serving.verified_tokens) and one stored token
-	converts   float64 // seconds in which the cores convert its keys and values
+	converts   float64 // seconds to convert its keys and values on the cores
 	PeakRate   units.Bandwidth
 }
 
@@ -98,9 +97,8 @@ func New(h *flow.Hardware, a *flow.Attends) CPUs {
 	}
 }
 
-// Attend returns the time of attention on the CPUs in one layer, without the fixed
-// overhead, over tokens tokens in all. Where a step verifies drafts, keys and values are read and converted once for all of its
-// tokens, which multiply them each for itself.
+// Attend returns the time of attention on the CPUs in one layer, without the fixed overhead, over tokens tokens in all. If a
+// step verifies drafts, keys and values are read and converted once for all its tokens, and multiplied for each.
 func (h *CPUs) Attend(tokens int64) units.Duration {
 	return flow.TaskTime(max(h.reads(tokens), h.flopsStep*float64(tokens)/float64(h.compute)))
 }
@@ -111,21 +109,21 @@ func (h *CPUs) reads(tokens int64) float64 {
 	return max(read, h.converts*float64(tokens))
 }
 
-// Down and up return the time that the vectors of that many requests take on the
-// links in one layer: q, k and v to the host, results back.
+// Down returns the time that the vectors of requests (q, k and v) take on the links to the host, in
+// one layer.
 func (h *CPUs) Down(requests int) units.Duration {
 	vectors, _ := h.attends.Vectors(requests)
 	return flow.TransferTime(h.Link, vectors)
 }
 
-// Up returns the time in which the outputs of requests go up, in one layer.
+// Up returns the time that the outputs of requests take on the links from the host, in one layer.
 func (h *CPUs) Up(requests int) units.Duration {
 	_, results := h.attends.Vectors(requests)
 	return flow.TransferTime(h.Link, results)
 }
 
-// AttendClass returns the time of attention on the CPUs of a class of heads. Where threads take
-// whole heads, it is at least that of the thread with the most of the longest ones.
+// AttendClass returns the time of attention on the CPUs of a class of heads. If threads take whole
+// heads, it is at least the time of the thread with most of the longest ones.
 func (h *CPUs) AttendClass(c *policy.Class) units.Duration {
 	took := h.Attend(c.All() / int64(h.kvHeads))
 	if !c.Whole {
@@ -141,26 +139,26 @@ func (h *CPUs) AttendClass(c *policy.Class) units.Duration {
 		}
 	}
 	each := (float64(tasks) + h.cores - 1) / h.cores
-	one := max(h.flopsStep/float64(h.compute), h.converts) * h.cores / float64(h.kvHeads) // of a token and head on a core
+	one := max(h.flopsStep/float64(h.compute), h.converts) * h.cores / float64(h.kvHeads) // of a token and head on one core
 	return max(took, flow.TaskTime(float64(math.Floor(each)*one)*float64(longest)))
 }
 
-// Pass returns the time of work on the CPUs that streams.
+// Pass returns the time of a streaming pass on the CPUs.
 func (h *CPUs) Pass(p *policy.Pass) units.Duration {
 	element := h.converts / float64(2*h.kvHeads*h.headDim)
 	compute := float64(p.FLOPs)/float64(h.compute) + float64(element*float64(p.Elements))
 	return flow.TaskTime(max(float64(p.Bytes)/float64(h.channels), compute))
 }
 
-// AttendNew returns the time in which the CPUs attend for new tokens over the others of a request, of which
-// they read and convert keys and values once.
+// AttendNew returns the time in which the CPUs attend for new tokens of a request over its other tokens,
+// whose keys and values they read and convert once.
 func (h *CPUs) AttendNew(tokens, over int) units.Duration {
 	compute := float64(h.flopsToken*float64(tokens)) * float64(over) / float64(h.compute)
 	return flow.TaskTime(max(h.reads(int64(over)), compute))
 }
 
-// HostAttention implements offload.Costs: the vectors' way down, attention,
-// and the results' way up, one after another.
+// HostAttention implements offload.Costs: transfer of vectors down, attention, and transfer of
+// results up, in sequence.
 func (h *CPUs) HostAttention(requests int, tokens int64) units.Duration {
 	if requests == 0 {
 		return 0
@@ -168,24 +166,25 @@ func (h *CPUs) HostAttention(requests int, tokens int64) units.Duration {
 	return h.Around + h.Down(requests) + h.Overhead + h.Attend(tokens) + h.Up(requests)
 }
 
-// Move and Fetch implement offload.Costs.
+// Move implements offload.Costs.
 func (h *CPUs) Move(tokens int) units.Duration { return h.Latency + h.Moved(tokens) }
 
-// Fetch is Move the other way.
+// Fetch implements offload.Costs.
 func (h *CPUs) Fetch(tokens int) units.Duration { return h.Latency + h.Fetched(tokens) }
 
-// Fetched is Moved to the GPUs, each of which gets its own copy.
+// Fetched returns the time of Moved in the other direction; each GPU that holds a head gets its own
+// copy.
 func (h *CPUs) Fetched(tokens int) units.Duration {
 	return flow.TransferTime(h.Link, h.attends.Copies*units.Bytes(h.layers)*h.attends.KV(tokens))
 }
 
-// Moved returns the time that the keys and values of that many tokens, of all layers, take
-// on the links to the host.
+// Moved returns the time that the keys and values of tokens, of all layers, take on the links to
+// the host.
 func (h *CPUs) Moved(tokens int) units.Duration {
 	return flow.TransferTime(h.Link, units.Bytes(h.layers)*h.attends.KV(tokens))
 }
 
-// Pages returns how many pages of KV the host has for one replica.
+// Pages returns the number of KV pages that the host has for one replica.
 func Pages(h *flow.Hardware) int64 {
 	bytes := configs.Section[CPUOffload](h.Config).HostMemory * float64(h.Config.Node.MemoryCapacity)
 	return int64(units.Bytes(min(bytes, 1<<62)) / units.Bytes(h.Config.Replicas()) / gpus.PageBytes(h))

@@ -13,7 +13,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// cpuOffloadSystem has part of attention on the host's CPUs.
+// cpuOffloadSystem computes part of attention on the host's CPUs.
 var cpuOffloadSystem = System{
 	Name:     "cpu-offload",
 	Others:   []string{"neo", "fastdecode", "offload", "cpu"},
@@ -43,18 +43,18 @@ cpu_offload.compute_efficiency = [0.3, 0.8] # our choice, about the assumption; 
 `,
 }
 
-// cpuOffload is a system whose host attends for the requests that it holds, beside the GPUs, which
-// do all else (NEO: Jiang et al., MLSys 2025; FastDecode: He and Zhai, 2024).
+// cpuOffload is a system whose host attends for the requests that it holds; the GPUs do all else
+// (NEO: Jiang et al., MLSys 2025; FastDecode: He and Zhai, 2024).
 type cpuOffload struct {
 	gpus.GPUs
 	hosts.CPUs
 	flow.Flow
-	trial          flow.Flow      // of iterations that may not be run
-	took, up, down units.Duration // what Latest returns
+	trial          flow.Flow      // for iterations that may not be run
+	took, up, down units.Duration // results of Latest
 }
 
-// attended returns the tokens that all heads of the requests on the host attend over
-// there, added up, and the batches of heads that attend on the GPUs.
+// attended returns the sum of the tokens that all heads of the requests on the host attend over
+// there, and the batches of heads that attend on the GPUs.
 func (e *cpuOffload) attended(requests []scheduler.Decoding, step int64) (tokens int64, near []gpu.DecodeBatch) {
 	x := e.Attends.Decode(requests, 0, step)
 	for i := range x.Attend {
@@ -71,7 +71,7 @@ func (e *cpuOffload) attended(requests []scheduler.Decoding, step int64) (tokens
 	return tokens, e.Beside(x)
 }
 
-// assembleCPUOffload puts together a replica with the scheduler of NEO or FastDecode.
+// assembleCPUOffload builds a replica with the scheduler of NEO or FastDecode.
 func assembleCPUOffload(n *Setup) Assembly {
 	e := &cpuOffload{GPUs: gpus.New(n.Hardware)}
 	e.CPUs = hosts.New(n.Hardware, e.GPUs.Attends)
@@ -87,17 +87,18 @@ func (n *Setup) offloading(costs offload.Costs) *forming.Scheduler {
 	return n.Continuous(Continuous{Policy: configs.Section[GPUOnly](n.Hardware.Config).Policy, Memories: memories, former: offload.New(costs, spec.MaxDelay)})
 }
 
-// bothMemories is the KV memory of one replica on its GPUs and the host, in the same pages. What several GPUs hold counts once.
+// bothMemories is the KV memory of one replica on its GPUs and the host, in the same pages. Copies on several GPUs count once.
 func bothMemories(h *flow.Hardware) flow.KVMemory {
 	both := hosts.Memory(h)
 	both.Capacity += gpus.Memory(h).Capacity
 	return both
 }
 
-// Run runs a batch. Under --check the time must be what the scheduler was told when it chose the batch.
+// Run runs a batch. With --check the time must be the one that the scheduler was given when it chose
+// the batch.
 func (e *cpuOffload) Run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {
 	down, up := e.fill(&e.Flow, b)
-	// A move is counted where it starts.
+	// A move is booked when it starts.
 	e.Flow.Work.Time[flow.OfDown] += down + e.Moved(b.Moves.Down.Tokens)
 	e.Flow.Work.Time[flow.OfUp] += up + e.Fetched(b.Moves.Up.Tokens)
 	end, err := e.Flow.Run(start)
@@ -110,8 +111,8 @@ func (e *cpuOffload) Run(b *scheduler.Batch, start units.Duration) (units.Durati
 	return end, err
 }
 
-// fill sets the operations of an iteration, and returns for how long its own transfers
-// keep the links busy. The CPUs' attention keeps the channels busy.
+// fill sets the operations of an iteration, and returns the time that its own transfers occupy the
+// links. The CPUs' attention occupies the channels.
 func (e *cpuOffload) fill(f *flow.Flow, b *scheduler.Batch) (down, up units.Duration) {
 	f.Reset()
 	down, up = e.transfers(b)
@@ -125,7 +126,7 @@ func (e *cpuOffload) fill(f *flow.Flow, b *scheduler.Batch) (down, up units.Dura
 		g.Beside(e.HostAttention(len(sub.Host), tokens), e.Attend(tokens))
 		g.Lay(f, s, flow.OpHostAttention)
 	}
-	if len(f.Iteration.Ops) == 0 { // nothing but moves
+	if len(f.Iteration.Ops) == 0 { // only moves
 		entry := f.Enter(0, gpus.OnGPU, 0, &flow.Use{})
 		f.Iteration.Sub[0].Add(f.Iteration.From(entry), 1)
 		f.Iteration.Sub[0].Exit = 0
@@ -133,9 +134,9 @@ func (e *cpuOffload) fill(f *flow.Flow, b *scheduler.Batch) (down, up units.Dura
 	return down, up
 }
 
-// transfers returns how long an iteration keeps the links busy with its own: down with
-// vectors and prompts that go to the host, up with results. Prompts go beside the
-// work, layer by layer, and the iteration takes at least as long.
+// transfers returns the time that an iteration's own transfers occupy the links: down, with vectors
+// and prompts that go to the host, and up, with results. Prompts go layer by layer beside the work,
+// and the iteration takes at least as long.
 func (e *cpuOffload) transfers(b *scheduler.Batch) (down, up units.Duration) {
 	prompts := 0
 	for s := range b.Sub {

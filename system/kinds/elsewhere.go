@@ -10,7 +10,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// checkElsewhere refuses what is not modelled where prompts are prefilled elsewhere; all are the systems that the configuration could name.
+// checkElsewhere refuses what is not modelled with prompts prefilled elsewhere; all is the systems that the configuration could name.
 func (s *System) checkElsewhere(all []System, cfg *configs.Config, c *input.Check) {
 	key, value := "serving.prefill", cfg.Serving.Prefill
 	c.That(s.receives, key, value, "%q with %s = %s: what keys and values that come from other servers cost units, CPUs and their memory is not modelled; they come with %s = %s",
@@ -18,7 +18,7 @@ func (s *System) checkElsewhere(all []System, cfg *configs.Config, c *input.Chec
 	c.That(!cfg.Cache.Prefix, key, value, "%q with %s = true: prompts that come whole find nothing in a cache", scheduler.PrefillHere, input.Key("cache.prefix"))
 }
 
-// prefilled returns the link over which prompts come; nil where they run here.
+// prefilled returns the link over which prompts arrive; nil if they run here.
 func prefilled(h *flow.Hardware) *forming.Link {
 	s := &h.Config.Serving
 	if s.Prefill != scheduler.PrefillElsewhere {
@@ -30,7 +30,8 @@ func prefilled(h *flow.Hardware) *forming.Link {
 	}}
 }
 
-// storedBytes returns what a prompt leaves in all layers, once: keys and values, and what a policy keeps beside them.
+// storedBytes returns the bytes that a prompt leaves in all layers, in one copy: keys and values, and a policy's own
+// data.
 func storedBytes(p policy.Costs, tokens int) (sum units.Bytes) {
 	for run, layers := range p.Runs() {
 		held, _ := p.Memory(run)

@@ -13,30 +13,30 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// Engine is a replica's hardware as a system puts it together. It runs the layers
-// of one iteration after another.
+// Engine is the hardware of a replica under a system. It runs the layers of one iteration after
+// another.
 type Engine interface {
-	// Run executes batch b from start on and returns its end.
+	// Run executes batch b from start and returns its end.
 	Run(b *scheduler.Batch, start units.Duration) (end units.Duration, err error)
-	// Core returns the resources, with what they have done so far: ranks of DIMM-PIM until Settle was called last.
+	// Core returns the resources, with their work so far; that of DIMM-PIM ranks is up to the last call of Settle.
 	Core() *flow.Flow
-	// Settle counts what ranks of DIMM-PIM have done since the last call.
+	// Settle adds the work of DIMM-PIM ranks since the last call.
 	Settle()
 	// Side returns the GPUs.
 	Side() *gpus.GPUs
-	// Ranksets returns how evenly decode attention lies on them.
+	// Ranksets returns how evenly decode attention is spread over the ranksets.
 	Ranksets() flow.Imbalance
-	// Peak returns the bandwidth at which decode attention can read keys and values at most.
+	// Peak returns the highest bandwidth at which decode attention can read keys and values.
 	Peak() units.Bandwidth
 }
 
-// Assembly is the parts of a replica that are a system's own.
+// Assembly is the parts of a replica that depend on its system.
 type Assembly struct {
 	Batcher *forming.Scheduler
 	Engine  Engine
 }
 
-// Setup is what a system puts a replica together from.
+// Setup is the input from which a system builds a replica.
 type Setup struct {
 	Hardware      *flow.Hardware
 	CommandTables CommandTables
@@ -46,9 +46,9 @@ type Setup struct {
 	Replica       int
 }
 
-// CommandTables are what commands take on the memory of a node, measured once for all of its replicas.
+// CommandTables are times of commands on the memory of a node, measured once for all its replicas.
 type CommandTables struct {
-	Kernels *ranks.Kernels // of ranks; nil without DIMM-PIM, and where only memory matters
+	Kernels *ranks.Kernels // of ranks; nil without DIMM-PIM, or if only memory matters
 	Stack   *hbm.Table     // of units in HBM; nil without
 }
 

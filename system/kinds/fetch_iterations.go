@@ -8,11 +8,12 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// FetchIterations is a replica of sparse-offload whose requests are told how many of the rows that they choose must be fetched. Its
-// operations, their order and the engine are those of the system. It is not safe for concurrent use.
+// FetchIterations is a replica of sparse-offload that is told how many of the chosen rows each request must fetch. Its operations,
+// their order and the engine are those of the system. It is not safe for concurrent use.
 type FetchIterations struct{ e *sparseOffload }
 
-// NewFetchIterations returns that of a validated configuration of the system sparse-offload.
+// NewFetchIterations returns the FetchIterations of a validated configuration of the system
+// sparse-offload.
 func NewFetchIterations(cfg *configs.Config) (*FetchIterations, error) {
 	s := Of(cfg)
 	if s == nil || s.Name != sparseOffloadSystem.Name {
@@ -21,7 +22,7 @@ func NewFetchIterations(cfg *configs.Config) (*FetchIterations, error) {
 	return &FetchIterations{newSparseOffload(s.Derive(cfg), flow.Running{})}, nil
 }
 
-// GPUTime returns what the GPUs take for all sub-batches of a batch without fetches.
+// GPUTime returns the GPUs' time of all sub-batches of a batch, without fetches.
 func (f *FetchIterations) GPUTime(b *scheduler.Batch) (t units.Duration) {
 	for s := range b.Sub {
 		f.e.DecodeRuns(b.Sub[s].Decode, b.Step)
@@ -30,8 +31,8 @@ func (f *FetchIterations) GPUTime(b *scheduler.Batch) (t units.Duration) {
 	return t
 }
 
-// Iteration returns how long a batch takes of whose chosen rows each request fetches so many in each layer. Kernels take scale of what the
-// GPU's model says.
+// Iteration returns the time of a batch in which each request fetches misses rows in each layer. scale multiplies the modelled times of
+// kernels.
 func (f *FetchIterations) Iteration(b *scheduler.Batch, misses int, scale float64) (units.Duration, error) {
 	f.e.misses, f.e.scale = misses, scale
 	return f.e.Run(b, 0)

@@ -13,7 +13,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// gpuCPUSystem has keys and values with the host, but for a window.
+// gpuCPUSystem stores keys and values with the host, but for a window on the GPUs.
 var gpuCPUSystem = System{
 	Name:     "gpu+cpu",
 	Others:   []string{"hgca", "csattention", "h2o"},
@@ -34,20 +34,20 @@ append = "host"          # HGCA, Algorithm 2: queries that come after tokens hav
 `,
 }
 
-// GPUCPU is the section [gpu_cpu]. The host is that of [cpu_offload].
+// GPUCPU is the section [gpu_cpu]. [cpu_offload] describes the host.
 type GPUCPU struct {
 	PrefillSpec
-	// Attend is where requests attend over what is with the host: OnHost or OnGPUs.
+	// Attend is where requests attend over keys and values of the host: OnHost or OnGPUs.
 	Attend string `toml:"attend"`
-	// Append is where the tokens of a later chunk of a prompt attend over what has left HGCA's
-	// window: OnHost, which sees anew what is salient, or OnGPUs, where a cut prompt then stays until it ends.
+	// Append is where a later chunk of a prompt attends over tokens that have left HGCA's window. OnHost also
+	// updates which of them are salient; with OnGPUs a cut prompt stays on the GPUs until it ends.
 	Append string `toml:"append"`
 }
 
 // Values of GPUCPU.Attend and Append.
 const (
 	OnHost = "host"
-	OnGPUs = "gpus" // keys and values come up beside the work
+	OnGPUs = "gpus" // keys and values are transferred up beside the work
 )
 
 // Check has the rules of the section [gpu_cpu].
@@ -57,36 +57,36 @@ func (s GPUCPU) Check(c *input.Check) {
 	input.OneOf(c, "append", s.Append, OnHost, OnGPUs)
 }
 
-// checkGPUCPU refuses chosen pages that come up: a layer would wait for them.
+// checkGPUCPU refuses chosen pages that are transferred up, since a layer would wait for them.
 func checkGPUCPU(cfg *configs.Config, c *input.Check) {
 	attend := configs.Section[GPUCPU](cfg).Attend
 	c.That(attend == OnHost || cfg.Policy.Pages() == nil, "gpu_cpu.attend", attend, "%q with %s = %s: pages are not known before the layer that chooses them; %s = sparse-offload fetches them",
 		OnHost, input.Key("policy.name"), cfg.Policy.Name, input.Key("run.system"))
 }
 
-// pageNumber is the bytes of a chosen page in the list that goes to the host.
+// pageNumber is the bytes of an entry in the list of chosen pages for the host.
 const pageNumber = 4
 
-// gpuCPU is a system whose host has keys and values, and attends or searches in every layer
-// beside the GPUs.
+// gpuCPU is a system whose host stores keys and values, and attends or searches in every layer
+// while the GPUs work.
 type gpuCPU struct {
 	gpus.GPUs
 	hosts.CPUs
 	flow.Flow
-	home  []hostWork // of the iteration at hand, by run of layers
-	loads bool       // what is with the host comes up, and the GPUs attend over it
+	home  []hostWork // of the current iteration, by run of layers
+	loads bool       // keys and values of the host are transferred up, and the GPUs attend over them
 	split bool       // the GPUs attend over some of the tokens, beside the CPUs or in their place
 }
 
-// hostWork is what home does in one layer, and what the links carry.
+// hostWork is the host's work in one layer, and the links' transfers.
 type hostWork struct {
-	down, up     units.Bytes    // that the layer waits for
-	leaves, load units.Bytes    // down and up, that it does not wait for
+	down, up     units.Bytes    // the layer waits for these
+	leaves, load units.Bytes    // transfers down and up that the layer does not wait for
 	took         units.Duration // of the CPUs
-	fetch, ahead bool           // as policy.Step has them
+	fetch, ahead bool           // as in policy.Step
 }
 
-// assembleGPUCPU puts together a replica with continuous batching of a single batch.
+// assembleGPUCPU builds a replica with continuous batching of a single batch.
 func assembleGPUCPU(n *Setup) Assembly {
 	cfg, spec := n.Hardware.Config, configs.Section[GPUCPU](n.Hardware.Config)
 	e := &gpuCPU{GPUs: gpus.New(n.Hardware)}
@@ -101,7 +101,7 @@ func assembleGPUCPU(n *Setup) Assembly {
 	free := memory.GPU{Model: &cfg.Model, Free: gpus.FreeMemory(n.Hardware)}
 	free.Window, free.PromptShare, free.Share = gpus.Windows(n.Hardware, e.Attends.Policy)
 	host := gpus.Pages(n.Hardware, n.Memory.Capacity)
-	host.Filling = nil // prompts are on the GPUs until they end
+	host.Filling = nil // prompts stay on the GPUs until they end
 	memories := forming.Memories{Ledger: memory.NewLedger(host), GPU: free}
 	return Assembly{n.Continuous(Continuous{Policy: spec.Policy, Memories: memories}), e}
 }
@@ -120,7 +120,7 @@ func (e *gpuCPU) Run(b *scheduler.Batch, start units.Duration) (units.Duration, 
 		n := units.Duration(e.Attends.LayersLike(run))
 		down += n * (flow.TransferTime(e.Link, h.down) + flow.TransferTime(e.Link, h.leaves))
 		up += n * (flow.TransferTime(e.Link, h.up) + flow.TransferTime(e.Link, h.load))
-		if h.ahead { // layers overlap, and links have their own time
+		if h.ahead { // layers overlap, and the links' time is booked apart
 			ahead += n * (e.Overhead + h.took)
 			channels += n * h.took
 		}
@@ -141,7 +141,7 @@ func (e *gpuCPU) Run(b *scheduler.Batch, start units.Duration) (units.Duration, 
 	return e.Flow.Run(start)
 }
 
-// decodes sets what a layer takes for decoding requests, on both sides.
+// decodes sets the work of decoding requests in a layer, on both sides.
 func (e *gpuCPU) decodes(h *hostWork, requests []scheduler.Decoding, run int, step int64) {
 	x := e.Attends.Decode(requests, run, step)
 	e.Attends.Count(x, run)
@@ -188,7 +188,7 @@ func (e *gpuCPU) decodes(h *hostWork, requests []scheduler.Decoding, run int, st
 	h.fetch, h.ahead = x.Fetched != nil, x.Ahead
 }
 
-// leaving returns the bytes that go home. What is there already costs nothing.
+// leaving returns the bytes that go to the host. Those already there cost nothing.
 func (e *gpuCPU) leaving(all []policy.Leaving) (bytes units.Bytes) {
 	for i := range all {
 		l, tokens := &all[i], 0
@@ -202,8 +202,8 @@ func (e *gpuCPU) leaving(all []policy.Leaving) (bytes units.Bytes) {
 	return bytes
 }
 
-// prefills adds what a layer takes for prompts beside the GPUs' own work: their keys and
-// values go home, and queries that come after tokens have left attend over these there.
+// prefills adds the work of prompts in a layer beside the GPUs' own: their keys and values go to
+// the host, and later queries attend there over tokens that have left.
 func (e *gpuCPU) prefills(h *hostWork, sub *scheduler.SubBatch, run int) {
 	merged := 0
 	for i := range sub.Prefill {
@@ -222,7 +222,7 @@ func (e *gpuCPU) prefills(h *hostWork, sub *scheduler.SubBatch, run int) {
 	}
 }
 
-// around returns the time of home's work with the transfers before and after it.
+// around returns the time of the host's work with the transfers before and after it.
 func (e *gpuCPU) around(h *hostWork) units.Duration {
 	if h.took == 0 {
 		return 0
@@ -230,7 +230,7 @@ func (e *gpuCPU) around(h *hostWork) units.Duration {
 	return e.Around + flow.TransferTime(e.Link, h.down) + e.Overhead + h.took + flow.TransferTime(e.Link, h.up)
 }
 
-// Peak counts the GPUs' memory where a policy attends over some of the tokens there.
+// Peak includes the GPUs' memory if a policy attends over some of the tokens there.
 func (e *gpuCPU) Peak() units.Bandwidth {
 	if e.split {
 		return e.HBMPeak + e.PeakRate

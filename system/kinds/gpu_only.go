@@ -35,12 +35,12 @@ async_scheduling = false # the paper's systems know what an iteration did when t
 // GPUOnly is the section [gpu_only].
 type GPUOnly struct {
 	PrefillSpec
-	// KVMemory and KVTokens bound the keys and values of a replica within gpu.memory_share, in bytes or in tokens; 0: all that
+	// KVMemory and KVTokens limit the keys and values of a replica within gpu.memory_share, in bytes or in tokens; 0: all that
 	// weights and activations leave.
 	KVMemory units.Bytes `toml:"kv_memory"`
 	KVTokens int         `toml:"kv_tokens"`
-	// AsyncScheduling has each iteration formed while the one before it runs: requests that come meanwhile, and
-	// seats and memory of those that end, count from the next but one.
+	// AsyncScheduling forms each iteration while the one before it runs. Requests that arrive meanwhile, and
+	// seats and memory of those that end, count from the next iteration but one.
 	AsyncScheduling bool `toml:"async_scheduling"`
 }
 
@@ -52,7 +52,7 @@ func (s GPUOnly) Check(c *input.Check) {
 	c.That(s.KVMemory == 0 || s.KVTokens == 0, "kv_tokens", s.KVTokens, "0 with %s = %v", input.Key("gpu_only.kv_memory"), s.KVMemory)
 }
 
-// kvBudget returns the memory for keys and values that the configuration gives a replica, 0 for all that is free.
+// kvBudget returns the memory that the configuration gives a replica for keys and values, 0 for all that is free.
 func (s GPUOnly) kvBudget(cfg *configs.Config) units.Bytes {
 	return max(s.KVMemory, units.Bytes(s.KVTokens)*cfg.Model.KVBytesOnGPUs())
 }
@@ -64,7 +64,7 @@ type gpuOnly struct {
 	tier gpus.Tier
 }
 
-// assembleGPUOnly puts together a replica with continuous batching.
+// assembleGPUOnly builds a replica with continuous batching.
 func assembleGPUOnly(n *Setup) Assembly {
 	e := &gpuOnly{GPUs: gpus.New(n.Hardware)}
 	e.tier = gpus.NewTier(n.Hardware, e.Attends)
@@ -77,14 +77,14 @@ func assembleGPUOnly(n *Setup) Assembly {
 	return Assembly{s, e}
 }
 
-// Continuous is what a system of continuous batching has of its own.
+// Continuous is the parts of continuous batching that differ between systems.
 type Continuous struct {
 	Policy   string // PrefillFirst or ChunkedPrefill
 	Memories forming.Memories
-	random   bool           // requests go to random rankset offsets; else to the least loaded one
-	former   forming.Former // of two sub-batches, or nil: the policy's, of one
+	random   bool           // requests go to random rankset offsets; else to the least loaded
+	former   forming.Former // of two sub-batches; nil: the policy's, of one
 	adaptive bool           // two sub-batches may run as one
-	ahead    bool           // an iteration is formed while the one before it runs
+	ahead    bool           // an iteration is formed while the one before runs
 }
 
 // batchingPolicy returns a policy of continuous batching by its name.
@@ -117,7 +117,7 @@ func (n *Setup) Continuous(c Continuous) *forming.Scheduler {
 	}, c.Memories, n.Requests, former)
 }
 
-// Run runs a batch: the memory's transfers first, then both sub-batches on the GPUs.
+// Run runs a batch: first the transfers between memories, then both sub-batches on the GPUs.
 func (e *gpuOnly) Run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {
 	e.Reset()
 	e.tier.Swap(&e.Flow, &b.Moves, start)

@@ -7,8 +7,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// grouped tries an iteration both ways: with the units attending over all of each context, and with the GPUs reading
-// shared prefixes once while the units attend over the rest. It returns true where the second is shorter.
+// grouped tries an iteration in two ways: the units attend over the whole of each context; or the GPUs read shared
+// prefixes once while the units attend over the rest. It returns true if the second is shorter.
 func (e *hbmPIM) grouped(b *scheduler.Batch, start units.Duration) (bool, error) {
 	spared := int64(0)
 	for s := range b.Sub {
@@ -42,7 +42,7 @@ func (e *hbmPIM) beside(rest gpu.DecodeBatch, kernel, merge gpu.Work) float64 {
 	return max(e.took(rest, e.reads).Seconds(), kernel.Seconds) + merge.Seconds
 }
 
-// join has a sub-batch attend in groups, if it has any.
+// join makes a sub-batch attend in groups, if it has any.
 func (e *hbmPIM) join(g *gpus.Grouping) {
 	if len(g.Groups) == 0 {
 		return

@@ -8,8 +8,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// batch returns a class of heads as the units read it, and the rows that they open beyond those that its tokens fill. Pages are in order to
-// them: they are larger than a row.
+// batch returns a class of heads as the units read it, and the rows that they open beyond those that its tokens fill. Chosen pages count as
+// contiguous, since they are larger than a row.
 func (e *hbmPIM) batch(c *policy.Class) (b gpu.DecodeBatch, rows float64) {
 	gpus.SetBatch(&b, c)
 	b.Page, b.PerQueryHead = 0, false
@@ -24,9 +24,8 @@ func (e *hbmPIM) batch(c *policy.Class) (b gpu.DecodeBatch, rows float64) {
 	return b, rows
 }
 
-// list returns the tokens that the units read of a request for each head of a class, and the rows that they open beyond those that these
-// tokens fill. Of tokens that are chosen one by one they read whatever lies in the same columns of all units, and give what is not chosen
-// no weight.
+// list returns the tokens of a request that the units read for each head of a class, and the rows that they open beyond those that these
+// tokens fill. For tokens chosen one by one, the units read whole columns across all units, and weigh tokens that were not chosen with 0.
 func (e *hbmPIM) list(c *policy.Class, request int) (tokens int, rows float64) {
 	chosen := c.Tokens[request]
 	if c.Chosen == 0 || chosen == e.Attends.Requests[request].Context {
@@ -43,7 +42,8 @@ func (e *hbmPIM) list(c *policy.Class, request int) (tokens int, rows float64) {
 	return tokens, further(keys) + float64(float64(passes)*further(values))
 }
 
-// opening returns the units' time for rows that a batch opens beyond those that its tokens fill, on the channel with most heads.
+// opening returns the units' time for the rows that a batch opens beyond those that its tokens fill, on the channel with most
+// heads.
 func (e *hbmPIM) opening(b *gpu.DecodeBatch, rows float64) units.Duration {
 	if e.stack == nil {
 		return 0

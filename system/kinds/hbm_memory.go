@@ -16,13 +16,13 @@ import (
 
 // Values of HBMPIM.Placement.
 const (
-	PlacementHeads   = "heads"   // the heads of all requests are dealt out evenly over all channels
-	PlacementChannel = "channel" // all heads of a request on a GPU lie in one channel
+	PlacementHeads   = "heads"   // the heads of all requests are dealt evenly over all channels
+	PlacementChannel = "channel" // all heads of a request on a GPU are in one channel
 )
 
-// gpuShare returns the share of the GPUs' own memory that is left for data: all of it where the units are beside. The
-// server may use gpu.memory_share of what is left there. The stacks beside the GPUs have no such share: nothing but
-// keys, values and copies of weights is in them.
+// gpuShare returns the share of the GPUs' own memory that may hold data: all of it if the units are in stacks beside
+// the GPUs. The server may use gpu.memory_share of it. Stacks beside the GPUs have no such share: they hold only
+// keys, values and copies of weights.
 func (h HBMPIM) gpuShare() float64 {
 	if h.MemoryBeside > 0 {
 		return 1
@@ -30,8 +30,8 @@ func (h HBMPIM) gpuShare() float64 {
 	return h.CapacityShare
 }
 
-// copied returns the columns of the feed-forward network on a GPU that the units can read, and the bytes of the copies of all GPUs of
-// a replica: in the GPUs' own memory the weights are there anyway.
+// copied returns the columns of the feed-forward network on a GPU that the units can read, and the bytes of their copies on all GPUs
+// of a replica: 0 in the GPUs' own memory, which holds the weights anyway.
 func (h HBMPIM) copied(cfg *configs.Config) (columns int, bytes units.Bytes) {
 	m := &cfg.Model
 	if h.FeedForward == 0 || m.Experts > 0 {
@@ -46,8 +46,8 @@ func (h HBMPIM) copied(cfg *configs.Config) (columns int, bytes units.Bytes) {
 	return columns, bytes
 }
 
-// hbmMemory is the memory of a replica for keys and values: what weights and activations leave of the GPUs' own, or what copies
-// of weights leave of the units' stacks beside the GPUs.
+// hbmMemory is the memory of a replica for keys and values: what weights and activations leave of the GPUs' own memory, or what
+// copies of weights leave of the stacks beside the GPUs.
 func hbmMemory(h *flow.Hardware) flow.KVMemory {
 	s := configs.Section[HBMPIM](h.Config)
 	own := gpus.Memory(h)
@@ -61,21 +61,21 @@ func hbmMemory(h *flow.Hardware) flow.KVMemory {
 	return own
 }
 
-// beside returns the bytes of the stacks beside a replica's GPUs that are left for data.
+// beside returns the bytes for data in the stacks beside a replica's GPUs.
 func (h HBMPIM) beside(m *llm.Model) units.Bytes {
 	return units.Bytes(m.TensorParallel) * units.Bytes(h.CapacityShare*float64(h.MemoryBeside))
 }
 
-// channels returns the channels of the units of a GPU.
+// channels returns the number of channels with units on a GPU.
 func (h HBMPIM) channels() int { return h.Stacks * hbm.Channels }
 
-// hbmMemories is the memories of a replica. Keys and values of prompts that are cut stay on the GPUs until the prompt ends, where
-// others are beside them.
+// hbmMemories is the memories of a replica. If keys and values are in stacks beside the GPUs, those of cut prompts stay on the
+// GPUs until the prompt ends.
 func hbmMemories(h *flow.Hardware) forming.Memories {
 	s := configs.Section[HBMPIM](h.Config)
 	all := gpus.Memories(h)
 	spec := gpus.Pages(h, hbmMemory(h).Capacity)
-	if s.Placement == PlacementChannel { // a channel is a rankset: a request stays on the one that it was admitted to
+	if s.Placement == PlacementChannel { // a channel is a rankset: a request stays on the channel where it was admitted
 		spec.Ranksets, spec.Capacity = s.channels(), spec.Capacity/int64(s.channels())
 	}
 	all.Ledger = h.Keeping(memory.NewLedger(spec), gpus.PageBytes(h))
@@ -85,7 +85,7 @@ func hbmMemories(h *flow.Hardware) forming.Memories {
 	return all
 }
 
-// checkHBM has the rules of what fits together with units in HBM.
+// checkHBM has the rules between units in HBM and other keys.
 func checkHBM(cfg *configs.Config, c *input.Check) {
 	h := configs.Section[HBMPIM](cfg)
 	apart := h.MemoryBeside > 0 || h.Placement == PlacementChannel

@@ -59,56 +59,57 @@ hbm_pim.bandwidth_factor = [9.0, 16.0] # from AttAcc's power limit to L3's Table
 // HBMPIM is the section [hbm_pim]: decode attention in the GPUs' memory.
 type HBMPIM struct {
 	PrefillSpec
-	// Model is what decode attention takes: FactorModel or CommandsModel.
+	// Model is the model of decode attention's time: FactorModel or CommandsModel.
 	Model string `toml:"model"`
-	// BandwidthFactor is the bandwidth that the processing units read keys and values
-	// at, in units of the memory's own.
+	// BandwidthFactor is the bandwidth at which the processing units read keys and values, over the
+	// memory's own.
 	BandwidthFactor float64 `toml:"bandwidth_factor"`
-	// Level is where the units of the commands are: bank, bg (at each bank group) or buffer (one for each pseudo-channel, in the buffer die).
+	// Level is where the processing units are: bank, bg (at each bank group) or buffer (one for each pseudo-channel, in the buffer die).
 	Level string `toml:"level"`
 	// Rules are the timing rules of the commands: attacc or jedec (package pim/hbm).
 	Rules string `toml:"rules"`
-	// PowerLimit says that the units of all banks or bank groups read no faster than the power of a stack allows.
+	// PowerLimit slows reads of all banks' or bank groups' units to the power that a stack allows.
 	PowerLimit bool `toml:"power_limit"`
-	// Stacks is the HBM stacks of a GPU, of 16 channels each. Their clock is that at which they
-	// have the GPU's memory bandwidth.
+	// Stacks is the number of HBM stacks of a GPU, with 16 channels each. Their clock gives them the
+	// GPU's memory bandwidth.
 	Stacks int `toml:"stacks"`
-	// CapacityShare is the share of the GPUs' memory that is left for data: the units
-	// take the place of the rest.
+	// CapacityShare is the share of the GPUs' memory that holds data; the units take the area of the
+	// rest.
 	CapacityShare float64 `toml:"capacity_share"`
-	// QueriesPerRead is the query heads of a group that one reading of keys and values serves.
+	// QueriesPerRead is the number of query heads of a group that one read of keys and values serves.
 	QueriesPerRead int `toml:"queries_per_read"`
-	// ElementsPerRead is how many elements of keys and values the units multiply in the time
-	// in which they read one of model.element_bits: with 1 narrower ones (model.kv_bits) take as long,
-	// with 2 those of half the width take half as long.
+	// ElementsPerRead is how many elements of keys and values the units multiply in the time of
+	// reading one of model.element_bits. With 1, narrower elements (model.kv_bits) take as long; with
+	// 2, elements of half the width take half as long.
 	ElementsPerRead int `toml:"elements_per_read"`
-	// SubBatches says when decoding requests are divided in two: one sub-batch is on the
-	// GPU while the other is in the memory.
+	// SubBatches says when decoding requests are divided in two: one sub-batch is on the GPU while the
+	// other is in the memory.
 	SubBatches string `toml:"sub_batches"`
-	// MemoryBeside is the memory of the units of each GPU where these are in stacks of their own beside it, which then have all keys and
-	// values; 0: the units are in the GPU's own memory. Link is the bandwidth to them in one direction.
+	// MemoryBeside is the memory of the units of each GPU if these are in stacks of their own beside it, which then hold all keys and
+	// values; 0: the units are in the GPU's own memory. Link is the bandwidth to these stacks in one direction.
 	MemoryBeside units.Bytes     `toml:"memory_beside"`
 	Link         units.Bandwidth `toml:"link"`
 	// FeedForward is the share of the columns of the feed-forward network that the units may compute for decoding
-	// tokens, beside the GPUs. Units beside the GPUs keep copies of these weights. Networks of experts stay on the GPUs.
+	// tokens, while the GPUs compute the rest. Units beside the GPUs keep copies of these weights. Networks of experts
+	// stay on the GPUs.
 	FeedForward float64 `toml:"feed_forward"`
-	// KernelOverhead has the units take the fixed time of the GPUs' kernel, too.
+	// KernelOverhead adds the fixed time of the GPUs' kernel to the units' time.
 	KernelOverhead bool `toml:"kernel_overhead"`
-	// Placement is where the heads of a request lie: PlacementHeads or PlacementChannel.
+	// Placement is where the heads of a request are: PlacementHeads or PlacementChannel.
 	Placement string `toml:"placement"`
 }
 
 // Values of HBMPIM.SubBatches.
 const (
 	SubBatchesAlways   = "always"
-	SubBatchesAdaptive = "adaptive" // where two are predicted to be faster
+	SubBatchesAdaptive = "adaptive" // if two are predicted to be faster
 	SubBatchesNever    = "never"
 )
 
 // Values of HBMPIM.Model.
 const (
-	FactorModel   = "factor"   // what the GPUs' kernel takes at bandwidth_factor times the bandwidth
-	CommandsModel = "commands" // what the commands of AttAcc's program take
+	FactorModel   = "factor"   // the time of the GPUs' kernel at bandwidth_factor times the bandwidth
+	CommandsModel = "commands" // the time of the commands of AttAcc's program
 )
 
 // Check has the rules of the section [hbm_pim].
@@ -129,7 +130,7 @@ func (h HBMPIM) Check(c *input.Check) {
 	c.That(h.ElementsPerRead == 1 || h.ElementsPerRead == 2 || h.ElementsPerRead == 4, "elements_per_read", h.ElementsPerRead, "1, 2 or 4")
 }
 
-// spec returns the channels that the commands are timed on: AttAcc's default rate, and the only one of JEDEC's part.
+// spec returns the channels on which commands are timed: at AttAcc's default rate, or the only rate of JEDEC's part.
 func (h HBMPIM) spec() hbm.Spec {
 	s := hbm.Spec{Level: hbm.Level(h.Level), Rules: hbm.Rules(h.Rules), Rate: 5200, PowerLimited: h.PowerLimit}
 	if s.Rules == hbm.JEDEC {
@@ -138,7 +139,7 @@ func (h HBMPIM) spec() hbm.Spec {
 	return s
 }
 
-// newStack returns the table of commands of the node's HBM, nil where a factor stands for them.
+// newStack returns the table of commands of the node's HBM, nil if a factor models them.
 func newStack(cfg *configs.Config) (*hbm.Table, error) {
 	h := configs.Section[HBMPIM](cfg)
 	if cfg.Run.System != hbmPIMSystem.Name || h.Model != CommandsModel {
@@ -157,48 +158,48 @@ func newStack(cfg *configs.Config) (*hbm.Table, error) {
 	return t, nil
 }
 
-// hbmPIM is a system whose GPUs have processing units in their memory. With a
-// second row buffer in each bank (NeuPIMs, section 5) the GPUs use the memory as if
-// the units did not, and the two work side by side.
+// hbmPIM is a system whose GPUs have processing units in their memory. With a second row buffer in
+// each bank (NeuPIMs, section 5) the GPUs use the memory as if there were no units, and both work
+// in parallel.
 type hbmPIM struct {
 	gpus.GPUs
-	units *gpu.ModelCost // at the GPUs' own bandwidth
+	units *gpu.ModelCost // cost at the GPUs' own bandwidth
 	flow.Flow
 	tier   gpus.Tier
 	factor float64    // bandwidth of the units over that of the GPUs
 	stack  *hbm.Table // of a channel, with CommandsModel; else nil
-	clock  float64    // its seconds
+	clock  float64    // seconds of its clock
 	slots  int        // channels of a GPU
-	reads  float64    // of keys and values by the query heads of a group, each with a query for each token that a step verifies
-	own    int        // the same where each query head reads tokens of its own
-	// alone is what the units take for all heads of one request, by its context: in small
-	// batches most requests are alone in their sub-batch, and contexts recur.
+	reads  float64    // how often a group's query heads read keys and values, with a query of each head for each token that a step verifies
+	own    int        // reads, if each query head reads tokens of its own
+	// alone is the units' time for all heads of one request, by its context: in small batches most
+	// requests are alone in their sub-batch, and contexts recur.
 	alone   gpus.Memo[units.Duration]
-	device  []units.Duration // scratch: of a layer of each run
-	did     []hbm.Tally      // scratch: what the commands do in one, of all GPUs
-	read    []int64          // scratch: tokens of single heads that the units read in one
+	device  []units.Duration // scratch: time in a layer of each run
+	did     []hbm.Tally      // scratch: work of the commands in a layer, on all GPUs
+	read    []int64          // scratch: tokens of single heads that the units read in a layer
 	chooses bool             // the policy is not dense: GPUs choose and keep statistics
-	groups  [2]gpus.Grouping // of the sub-batches: what the GPUs read once for all who share it, beside the units
+	groups  [2]gpus.Grouping // by sub-batch: shared prefixes that the GPUs read once while the units attend
 
 	ways     int     // tokens that the units of a channel read at once
-	launches bool    // units take the fixed time of the GPUs' kernel
-	reading  reading // of what lies in order
-	// Scratch where a request lies in one channel; empty where heads are dealt out over all.
+	launches bool    // units take the fixed time of the GPUs' kernel, too
+	reading  reading // of contiguous data
+	// Scratch if each request is in one channel; empty if heads are dealt over all.
 	loads   []channelLoad
 	seconds []float64
 }
 
-// assembleHBMPIM puts together a replica with continuous batching.
+// assembleHBMPIM builds a replica with continuous batching.
 func assembleHBMPIM(n *Setup) Assembly {
 	cfg, h := n.Hardware.Config, configs.Section[HBMPIM](n.Hardware.Config)
-	// The units stream keys and values as a fused kernel does: waves of thread
-	// blocks over SMs, by which AttAcc's model derates, are the GPUs' alone.
+	// The units stream keys and values as a fused kernel does. Waves of thread blocks over SMs, for
+	// which AttAcc's model derates, occur on the GPUs alone.
 	spec := cfg.GPU.Spec
 	spec.Decode.Model = gpu.AttentionFlash
-	spec.NarrowKV = gpu.NarrowKVSpec{} // CUDA cores'
+	spec.NarrowKV = gpu.NarrowKVSpec{} // a property of CUDA cores
 	model := cfg.Model
 	if wide := model.ElementBits / h.ElementsPerRead; model.KVElementBits() < wide {
-		model.KVFormat, model.KVBits, model.KVScales = "", wide, llm.TensorScales // as long as these take
+		model.KVFormat, model.KVBits, model.KVScales = "", wide, llm.TensorScales // narrow elements take as long
 	}
 	spec.Peak16 *= units.FLOPRate(max(1, model.ElementBits/model.KVElementBits())) // more multipliers
 	e := &hbmPIM{
@@ -244,7 +245,7 @@ func assembleHBMPIM(n *Setup) Assembly {
 	return Assembly{s, e}
 }
 
-// attend sets what decoding requests take in a layer of each run: on the units, and on the GPUs
+// attend sets the work of decoding requests in a layer of each run: on the units, and on the GPUs
 // before attention and beside it.
 func (e *hbmPIM) attend(requests []scheduler.Decoding, step int64, counts bool) {
 	e.Batches = e.Batches[:0]
@@ -279,8 +280,8 @@ func (e *hbmPIM) attend(requests []scheduler.Decoding, step int64, counts bool) 
 	}
 }
 
-// class returns the units' time for a class of heads in one layer. Pages take what as many tokens in order
-// take: they are larger than a row of the memory.
+// class returns the units' time for a class of heads in one layer. Chosen pages take the time of as many
+// contiguous tokens, since they are larger than a row of the memory.
 func (e *hbmPIM) class(c *policy.Class) units.Duration {
 	b, rows := e.batch(c)
 	switch {
@@ -296,7 +297,7 @@ func (e *hbmPIM) class(c *policy.Class) units.Duration {
 	return 0
 }
 
-// readings returns the tokens that the units read in a layer for a class of heads, each as often as it is read, and what their commands do.
+// readings returns the tokens that the units read in a layer for a class of heads, counting every read, and the work of their commands.
 func (e *hbmPIM) readings(c *policy.Class) (int64, hbm.Tally) {
 	b, rows := e.batch(c)
 	reads, read := float64(e.readsOf(c)), c.All()
@@ -315,8 +316,8 @@ func (e *hbmPIM) one(context int) gpu.DecodeBatch {
 	return gpu.DecodeBatch{Requests: 1, Tokens: int64(context), Longest: context, KVHeads: e.Model.KVHeads}
 }
 
-// took returns the units' time for a batch of heads in one layer whose keys and values are read that many
-// times. The units run the GPUs' kernel at their own bandwidth: all but its fixed overhead is faster by that factor.
+// took returns the units' time for a batch of heads in one layer whose keys and values are read reads times. The
+// units run the GPUs' kernel at their own bandwidth: all but its fixed overhead is faster by that factor.
 func (e *hbmPIM) took(b gpu.DecodeBatch, reads float64) units.Duration {
 	cost := e.units.DecodeBatchCost(b)
 	fixed := cost.Overhead
@@ -329,8 +330,8 @@ func (e *hbmPIM) took(b gpu.DecodeBatch, reads float64) units.Duration {
 	return flow.TaskTime(fixed + float64((cost.Seconds-cost.Overhead)*reads/e.factor))
 }
 
-// dealt returns the heads of a batch on a GPU, and their mean length. Each query head, or each group of them that one reading serves, is a head
-// of its own in one channel; heads are dealt out evenly.
+// dealt returns the number of a batch's heads on a GPU, and their mean length. Each query head, or each group of them that one read serves,
+// counts as a head in one channel; heads are dealt evenly.
 func (e *hbmPIM) dealt(b *gpu.DecodeBatch, reads float64) (heads, mean int) {
 	kv := b.KVHeads
 	if kv == 0 {
@@ -339,7 +340,7 @@ func (e *hbmPIM) dealt(b *gpu.DecodeBatch, reads float64) (heads, mean int) {
 	return b.Requests * ((kv + e.Model.TensorParallel - 1) / e.Model.TensorParallel) * int(reads), int((b.Tokens + int64(b.Requests) - 1) / int64(b.Requests))
 }
 
-// commands returns the seconds of a batch's commands. They are those of the channel with most heads, all of the mean length, and at least those of the longest head.
+// commands returns the seconds of a batch's commands: those of the channel with most heads, all of the mean length, but at least those of the longest head.
 func (e *hbmPIM) commands(b gpu.DecodeBatch, reads float64) float64 {
 	if b.Requests < 1 {
 		return 0
@@ -349,7 +350,8 @@ func (e *hbmPIM) commands(b gpu.DecodeBatch, reads float64) float64 {
 	return e.clock * clocks
 }
 
-// tally returns what the commands of a batch of heads do in one layer, on all channels of all GPUs.
+// tally returns the work of the commands for a batch of heads in one layer, on all channels of all
+// GPUs.
 func (e *hbmPIM) tally(b gpu.DecodeBatch, reads float64) (t hbm.Tally) {
 	if e.stack == nil || b.Requests < 1 {
 		return t
@@ -380,7 +382,8 @@ func (e *hbmPIM) Run(b *scheduler.Batch, start units.Duration) (end units.Durati
 	return end, err
 }
 
-// layOut fills the iteration and returns the tokens of heads that the units read, and what their commands do.
+// layOut fills the iteration and returns the tokens of heads that the units read, and the work of their
+// commands.
 func (e *hbmPIM) layOut(b *scheduler.Batch, grouped bool) (read int64, did hbm.Tally) {
 	e.Reset()
 	e.tier.Hide(&e.Flow)

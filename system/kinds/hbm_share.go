@@ -10,21 +10,21 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// reading is how fast the units of a GPU stream what lies in their memory in order.
+// reading is the rate at which the units of a GPU stream contiguous data.
 type reading struct {
-	rate    float64   // bytes a second, where all channels have much to read
+	rate    float64   // bytes per second if all channels have much to read
 	element float64   // bytes of a weight as the units read it
-	token   float64   // seconds of a token of a KV head on a GPU
-	tally   hbm.Tally // of the commands for a byte; zero without commands
-	link    float64   // bytes a second in one direction between a GPU and its units
+	token   float64   // seconds per token of a KV head on a GPU
+	tally   hbm.Tally // of the commands per byte; zero without commands
+	link    float64   // bytes per second in one direction between a GPU and its units
 	vectors float64   // bytes of a request's queries, keys, values and results on a GPU that cross to units beside it; else 0
-	tokens  int       // that one reading of weights serves
+	tokens  int       // that one read of weights serves
 }
 
-const longContext, fullChannel = 8192, 8 // tokens of a head, heads of a channel: long enough that what begins and ends is little
+const longContext, fullChannel = 8192, 8 // tokens of a head, heads of a channel: long enough that fixed costs are small
 
-// measureReading returns the rate of the units: they read weights as they read keys and values, in rows, one vector at a time.
-// A step verifies so many tokens of a request.
+// measureReading returns the rate of the units. They read weights as they read keys and values, in rows, one vector at a time.
+// verified is the number of tokens that a step of a request verifies.
 func (e *hbmPIM) measureReading(h *HBMPIM, spec *gpu.Spec, verified int) (r reading) {
 	m := e.Model
 	_, weights := m.ProductBits()
@@ -48,9 +48,9 @@ func (e *hbmPIM) measureReading(h *HBMPIM, spec *gpu.Spec, verified int) (r read
 	return r
 }
 
-// help has the units compute columns of the feed-forward network: a token at a time they read all weights of these, as AttAcc's
-// second optimisation has it. The GPUs have the activation: the token's vector crosses to the units, what their columns make of it
-// back, that through the activation to the units, and their sums back.
+// help lets the units compute columns of the feed-forward network: they read all weights of these for one token at a time, as in
+// AttAcc's second optimisation. The GPUs compute the activation, so four vectors cross: the token's to the units, their columns'
+// products back, those after the activation to the units, and the sums back.
 func (e *hbmPIM) help(columns int) {
 	bytes := float64(e.Model.ElementBits) / 8
 	e.Help(gpus.Helper{Columns: columns, Seconds: func(tokens, columns int) float64 {
@@ -68,7 +68,7 @@ func (e *hbmPIM) weightBytes(tokens, columns int) float64 {
 	return float64((tokens+r.tokens-1)/r.tokens) * float64(columns*e.Model.FFNMatrices()*e.Model.Hidden) * r.element
 }
 
-// helped counts what the units read of weights in all layers for a sub-batch: it returns it in tokens of KV heads, with the commands.
+// helped counts the weights that the units read in all layers for a sub-batch, in tokens of KV heads, and the work of the commands.
 func (e *hbmPIM) helped(tokens int) (read int64, did hbm.Tally) {
 	columns, _ := e.Helps(tokens)
 	if columns == 0 {
@@ -86,15 +86,15 @@ func (e *hbmPIM) crossing(requests int) units.Duration {
 	return flow.TaskTime(float64(requests) * e.reading.vectors / e.reading.link)
 }
 
-// channelLoad is what a channel attends over, of a class of heads.
+// channelLoad is the attention of a channel for a class of heads.
 type channelLoad struct {
 	requests int
 	tokens   int64
-	rows     float64 // that are opened beyond those that the tokens fill
+	rows     float64 // opened beyond those that the tokens fill
 }
 
-// busiest returns the units' time in a layer where all heads of a request lie in one channel of each GPU: that of the channel with most
-// to read.
+// busiest returns the units' time in a layer if all heads of a request are in one channel of each GPU: that of the channel with most to
+// read.
 func (e *hbmPIM) busiest(x *policy.Step, requests []scheduler.Decoding) units.Duration {
 	clear(e.seconds)
 	for i := range x.Attend {
@@ -123,7 +123,7 @@ func (e *hbmPIM) busiest(x *policy.Step, requests []scheduler.Decoding) units.Du
 	return flow.TaskTime(most)
 }
 
-// channelSeconds returns the time of one channel for so many heads of each request.
+// channelSeconds returns the time of one channel for a number of heads of each request.
 func (e *hbmPIM) channelSeconds(l *channelLoad, heads int) float64 {
 	if e.stack != nil {
 		n := l.requests * heads
@@ -134,7 +134,7 @@ func (e *hbmPIM) channelSeconds(l *channelLoad, heads int) float64 {
 
 // readsOf returns how often a class's keys and values are read.
 func (e *hbmPIM) readsOf(c *policy.Class) int {
-	if c.PerQueryHead { // nothing is read for two of them
+	if c.PerQueryHead { // two query heads share no read
 		return e.own
 	}
 	return int(e.reads)

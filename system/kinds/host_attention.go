@@ -9,11 +9,12 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// HostAttention is one layer of attention over keys and values that are with the host: there, as the
-// system gpu+cpu has it, or on the GPUs, which load them. It is not safe for concurrent use.
+// HostAttention computes one layer of attention over keys and values that are with the host: on its
+// CPUs, as in the system gpu+cpu, or on the GPUs, which load them. It is not safe for concurrent
+// use.
 type HostAttention struct{ gpuCPU }
 
-// NewHostAttention returns that of a validated configuration.
+// NewHostAttention returns the HostAttention of a validated configuration.
 func NewHostAttention(cfg *configs.Config) *HostAttention {
 	hw := Of(cfg).Derive(cfg)
 	h := &HostAttention{gpuCPU{GPUs: gpus.New(hw)}}
@@ -21,8 +22,8 @@ func NewHostAttention(cfg *configs.Config) *HostAttention {
 	return h
 }
 
-// OnCPUs returns the time in which each of the requests attends with its queries over tokens, from
-// queries on the GPUs to results there.
+// OnCPUs returns the time of attention on the CPUs, from queries on the GPUs to results there: each
+// request has queries queries and attends over tokens tokens.
 func (h *HostAttention) OnCPUs(requests, queries, tokens int) units.Duration {
 	x := hostWork{took: h.Attend(int64(requests) * int64(tokens))}
 	if queries > 1 {
@@ -32,8 +33,8 @@ func (h *HostAttention) OnCPUs(requests, queries, tokens int) units.Duration {
 	return h.around(&x)
 }
 
-// Loaded returns the same where the GPUs load keys and values, one after the other, and what the
-// transfer takes of it.
+// Loaded returns the time of the same attention on the GPUs, after they have loaded keys and
+// values, and the transfer's part of it.
 func (h *HostAttention) Loaded(requests, queries, tokens int) (all, transfer units.Duration) {
 	transfer = h.Latency + flow.TransferTime(h.Link, h.Attends.Copies*h.Attends.KV(requests*tokens))
 	a := h.ModelCost.Attention()
@@ -44,10 +45,10 @@ func (h *HostAttention) Loaded(requests, queries, tokens int) (all, transfer uni
 	return transfer + flow.TaskTime(w.Seconds), transfer
 }
 
-// Bandwidth returns the data-sheet rate of the host's memory that a replica has.
+// Bandwidth returns a replica's share of the data-sheet bandwidth of the host's memory.
 func (h *HostAttention) Bandwidth() units.Bandwidth { return h.PeakRate }
 
-// NewGPUIterations returns the iterations of a validated configuration, taken apart.
+// NewGPUIterations returns the GPUIterations of a validated configuration.
 func NewGPUIterations(cfg *configs.Config) *gpus.GPUIterations {
 	return gpus.IterationsOf(Of(cfg).Derive(cfg))
 }

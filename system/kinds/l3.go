@@ -37,18 +37,18 @@ type l3 struct {
 	ranks *ranks.Devices
 	flow.Flow
 	costs     iterationCosts
-	counts    bool           // the policy is not dense: GPUs attend, too, choose and keep statistics
-	homes     *ranks.Homes   // of the requests; nil without checks
-	near      *flow.Attends  // what requests in the GPUs' spare memory attend over; nil without checks or without such
-	join      units.Duration // of a block that waits for transfers
-	joinWatts float64        // that the replica's GPUs draw meanwhile
+	counts    bool           // the policy is not dense: GPUs also attend, choose and keep statistics
+	homes     *ranks.Homes   // stored tokens of the requests; nil without checks
+	near      *flow.Attends  // attention of requests in the GPUs' spare memory; nil without checks or without such requests
+	join      units.Duration // GPU time lost in a block that waits for transfers
+	joinWatts float64        // power of the replica's GPUs meanwhile
 	imbalance flow.Imbalance
-	learned   *predict.Learned // nil where the predictors are exact
+	learned   *predict.Learned // nil if the predictors are exact
 	sample    scheduler.Sample
-	profile   *Profile // nil unless the run is for its samples
+	profile   *Profile // nil unless the run collects samples
 }
 
-// assembleL3 puts together a replica with the sub-batch scheduler.
+// assembleL3 builds a replica with the sub-batch scheduler.
 func assembleL3(n *Setup) Assembly {
 	cfg := n.Hardware.Config
 	e := &l3{GPUs: gpus.New(n.Hardware), counts: !cfg.AttendsToAll()}
@@ -92,7 +92,8 @@ func l3Memory(h *flow.Hardware) flow.KVMemory {
 	return m
 }
 
-// wire sets the ranks and the costs of a replica. Two sub-batches have transfers run beside kernels.
+// wire sets the ranks and the costs of a replica. With two sub-batches, transfers run beside
+// kernels.
 func (e *l3) wire(n *Setup) {
 	e.ranks = ranks.New(n.Hardware, e.Attends, n.CommandTables.Kernels)
 	if n.Hardware.Config.Scheduler.SubBatches == 2 {
@@ -102,7 +103,7 @@ func (e *l3) wire(n *Setup) {
 	e.joinWatts = float64(n.Hardware.Config.Model.TensorParallel) * n.Hardware.Config.GPU.Power.ActiveIdle
 }
 
-// Run runs a batch, checks what it moved, and shows its times to learned predictors.
+// Run runs a batch, checks its transfers, and passes its times to learned predictors.
 func (e *l3) Run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {
 	e.fill(&e.costs, b)
 	e.costs.lay(&e.Flow)
@@ -130,7 +131,7 @@ func (e *l3) Run(b *scheduler.Batch, start units.Duration) (units.Duration, erro
 
 func (e *l3) Settle() { e.ranks.SettleHeads(&e.Flow.Work.Ranks) }
 
-// observe enters the executed sub-batches into the profile that the predictors learn from.
+// observe adds the executed sub-batches to the profile of the learned predictors.
 func (e *l3) observe(b *scheduler.Batch) error {
 	for i := range b.Sub {
 		sub := &b.Sub[i]
@@ -152,7 +153,7 @@ func (e *l3) observe(b *scheduler.Batch) error {
 
 func (e *l3) Ranksets() flow.Imbalance { return e.imbalance }
 
-// Peak counts the GPUs' memory where they decode requests in it.
+// Peak includes the GPUs' memory if they decode requests in it.
 func (e *l3) Peak() units.Bandwidth {
 	if e.Spare != nil {
 		return e.ranks.PIMPeak + e.HBMPeak
@@ -160,7 +161,7 @@ func (e *l3) Peak() units.Bandwidth {
 	return e.ranks.PIMPeak
 }
 
-// costs returns the iteration costs of a replica with all that never changes.
+// costs returns the iteration costs of a replica, with all that never changes.
 func (n *Setup) costs(d *ranks.Devices) iterationCosts {
 	s, tCK, comm := &n.Hardware.Config.DRAM.Spec, n.Hardware.Config.DRAM.Spec.TCK, &n.Hardware.Config.Comm
 	order := slices.Clone(d.Attends.Order[1:])

@@ -8,7 +8,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// checkTraffic verifies what an iteration of L3 has moved and computed against its batch.
+// checkTraffic verifies the transfers and the work of an L3 iteration against its batch.
 func (e *l3) checkTraffic(b *scheduler.Batch, end units.Duration, done *flow.Work) {
 	costs := &e.costs
 	var pim, channel units.Duration
@@ -30,7 +30,7 @@ func (e *l3) checkTraffic(b *scheduler.Batch, end units.Duration, done *flow.Wor
 	}
 }
 
-// checkNear verifies that the GPUs attend for no less time than they need to read what requests in their spare memory
+// checkNear verifies that the GPUs' attention takes at least the time to read what requests in their spare memory
 // attend over.
 func (e *l3) checkNear(b *scheduler.Batch, end, attention units.Duration) {
 	read := 0.0
@@ -45,8 +45,8 @@ func (e *l3) checkNear(b *scheduler.Batch, end, attention units.Duration) {
 	}
 }
 
-// layerTraffic verifies what a sub-batch moves in a layer of a run, and returns how long its
-// attention takes and the channels carry data.
+// layerTraffic verifies the transfers of a sub-batch in a layer of a run, and returns the time of
+// its attention and the time that the channels carry data.
 func (e *l3) layerTraffic(sub *scheduler.SubBatch, costs *subCost, step int64, end units.Duration, run, s int) (pim, channel units.Duration) {
 	for i := range costs.groups {
 		g := &costs.groups[i]

@@ -10,44 +10,44 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// subCost is what the tasks of a sub-batch cost on the GPUs.
+// subCost is the cost of a sub-batch's tasks on the GPUs.
 type subCost struct {
 	active           bool
 	entry            units.Duration // embedding, QKV generation of layer 0
 	prefillAttention units.Duration // of all prompts, one layer
 	window           units.Duration // attention of decoding requests on the GPUs beside the ranksets, one layer
 	block            units.Duration // merge of both, projection to the next layer's QKV generation
-	chooses          units.Duration // pages, before anything goes to the ranksets
+	chooses          units.Duration // choice of pages, before anything goes to the ranksets
 	exit             units.Duration // merge, projection of the last layer to the LM head
 	groups           []ranks.GroupCost
 	use              flow.Use
 }
 
-// iterationCosts is what the tasks of an iteration cost on L3's resources, and how these work.
+// iterationCosts is the costs of an iteration's tasks on L3's resources, and the options of these.
 type iterationCosts struct {
-	latency units.Duration // of a PCIe transfer down, not occupying the link
-	// upLatency is from the end of attention to the first data of results on the
-	// links: the host notices, the rank PU answers, a PCIe transfer begins.
+	latency units.Duration // of a PCIe transfer down, without occupying the link
+	// upLatency is the time from the end of attention to the first data of results on the links: the
+	// host notices, the rank PU answers, a PCIe transfer begins.
 	upLatency units.Duration
-	// The switches of a rankset that computes around a transfer: leaving attention
-	// (PREA, tRP), and activating all banks again.
+	// Times of a rankset that computes around a transfer: leaving attention (PREA, tRP), and
+	// activating all banks again.
 	vacate, reactivate units.Duration
 	clock              dataflow.Clock
-	step               int64 // clocks between the boundaries within a head
+	step               int64 // clocks between boundaries within a head
 	headsEach          int   // heads of a request on a channel
-	rotate             bool  // layer l of a request lies on rankset (l + offset) mod R
+	rotate             bool  // layer l of a request is on rankset (l + offset) mod R
 	concurrent         bool  // ranksets compute while another one receives
 	asyncPrefill       bool  // prompts go down during the block, not before it
-	buffered           bool  // the memory controllers collect what they write
-	halfDuplex         bool  // PCIe can carry more than the channels: they serve one direction at a time
+	buffered           bool  // the memory controllers buffer their writes
+	halfDuplex         bool  // PCIe can carry more than the channels, which then serve one direction at a time
 
 	order  []dataflow.Run    // the layers, by kind
 	layers []int32           // of each kind
 	sub    []subCost         // in a layer of the first kind
-	groups []ranks.GroupCost // memory of the groups of all sub-batches: one for each rankset of each sub-batch
+	groups []ranks.GroupCost // memory of the groups of all sub-batches, one per rankset and sub-batch
 	more   [][]subCost       // in a layer of each further kind
-	laid   []laidLayer       // scratch: layers of a sub-batch that have operations
-	waits  []int32           // scratch: what a block waits for
+	laid   []laidLayer       // scratch: layers of a sub-batch with operations
+	waits  []int32           // scratch: operations that a block waits for
 	ups    []int32           // scratch: transfers of prefixes
 }
 
@@ -107,7 +107,7 @@ func (e *l3) fill(c *iterationCosts, b *scheduler.Batch) {
 	}
 }
 
-// fillKind sets what sub-batch s takes on the GPUs in layers of a kind.
+// fillKind sets the costs of sub-batch s on the GPUs in layers of a kind.
 func (e *l3) fillKind(c *iterationCosts, s, kind int, sub *scheduler.SubBatch) {
 	g := &e.Staged
 	out, l := &c.of(kind)[s], &g.Layers[kind]
@@ -133,7 +133,7 @@ func (e *l3) ask(sub *scheduler.SubBatch, step int64) {
 }
 
 // beside sets the GPUs' part of decoding a sub-batch in a layer of a run, beside the ranks. It returns the policy's step of the requests
-// on ranks. With count it adds the tokens attended to, for the summary.
+// on ranks. With count it adds the attended tokens, for the summary.
 func (e *l3) beside(sub *scheduler.SubBatch, run int, step int64, count bool) *policy.Step {
 	x := e.Attends.Policy.Decode(e.Attends.Requests, run)
 	if count {
@@ -160,13 +160,13 @@ func (e *l3) beside(sub *scheduler.SubBatch, run int, step int64, count bool) *p
 	return x
 }
 
-// measure sets the times of a sample to those of sub-batch i. What requests decode on the GPUs
-// is with the batched operations, as it grows with the number of requests.
+// measure sets the times of a sample to those of sub-batch i. Decode attention on the GPUs counts
+// with the batched operations, as it grows with the number of requests.
 func (e *l3) measure(m *scheduler.Sample, b *scheduler.Batch, i, otherPrefill int) {
 	sub, layers := &b.Sub[i], units.Duration(e.Model.Layers)
 	e.decodeBeside(sub, b.Step)
 	g, chunks := e.StageRuns(sub), e.ModelCost.Attention()
-	for j := range m.Chunks { // all layers take as long
+	for j := range m.Chunks { // all layers take the same time
 		k := e.PromptAttention(&chunks, &sub.Prefill[j], 0)
 		m.Chunks[j].Time = layers * (k.Took(g.Slow) + e.ranks.ScoringOf(&sub.Prefill[j]))
 	}
@@ -178,7 +178,7 @@ func (e *l3) measure(m *scheduler.Sample, b *scheduler.Batch, i, otherPrefill in
 	m.PIM = e.ranks.PIM(sub, b.Step, otherPrefill)
 }
 
-// joins returns what the GPUs lose in a layer of a sub-batch whose block waits for transfers.
+// joins returns the GPU time lost in a layer of a sub-batch whose block waits for transfers.
 func (e *l3) joins(s *scheduler.SubBatch) units.Duration {
 	if len(s.Decode) == 0 {
 		return 0
@@ -186,8 +186,8 @@ func (e *l3) joins(s *scheduler.SubBatch) units.Duration {
 	return e.join
 }
 
-// GPU implements forming.Predictor with the costs themselves (L3, equation 6), and what
-// requests decode on the GPUs.
+// GPU implements forming.Predictor with the exact costs (L3, equation 6), including decode
+// attention on the GPUs.
 func (e *l3) GPU(s *scheduler.SubBatch, iteration int64) units.Duration {
 	joins := units.Duration(e.Model.Layers) * e.joins(s)
 	if !e.counts && e.ranks.Stripe.Parts == 0 && len(s.Near) == 0 {
@@ -197,7 +197,7 @@ func (e *l3) GPU(s *scheduler.SubBatch, iteration int64) units.Duration {
 	return e.GPUTime(s) + e.ranks.Scoring(s) + joins
 }
 
-// PIM implements forming.Predictor with the costs themselves (L3, equation 5).
+// PIM implements forming.Predictor with the exact costs (L3, equation 5).
 func (e *l3) PIM(s *scheduler.SubBatch, iteration int64, otherPrefill int) units.Duration {
 	return e.ranks.PIM(s, iteration, otherPrefill)
 }

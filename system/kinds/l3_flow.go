@@ -7,10 +7,10 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// Resources of L3, in the order in which they go at one instant.
+// Resources of L3, in their order at one instant.
 const (
 	onRanksets = iota
-	onWriter   // memory controllers; without buffers the down link claims ranksets itself
+	onWriter   // memory controllers; without buffers the link down claims ranksets itself
 	onLinkDown
 	onLinkUp
 	onGPUs
@@ -38,10 +38,10 @@ func (c *iterationCosts) resources(ranksets int) []flow.Resource {
 	return r
 }
 
-// lay turns the costs into operations, the dataflow of Fig 7 of the L3 paper: decode
-// vectors go down to the ranksets, each computes, and results come up; with all of them
-// and with the GPUs' own attention the block begins. Keys and values of prompts, and what leaves
-// the GPUs of decoding requests, go down beside the block (asynchronous prefill), or before it.
+// lay turns the costs into operations, the dataflow of Fig 7 of the L3 paper: decode vectors go
+// down to the ranksets, each computes, and results come up; the block waits for all of them and for
+// the GPUs' own attention. Keys and values of prompts, and those of decoding requests that leave
+// the GPUs, go down beside the block (asynchronous prefill), or before it.
 //
 // A group is the decoding requests of one sub-batch with one rankset offset: their q, k
 // and v go down together, their attention runs on rankset (layer + offset) mod R, and
@@ -108,12 +108,12 @@ func (c *iterationCosts) layRuns(it *dataflow.Iteration, layers *dataflow.SubBat
 // laidLayer is a layer of a sub-batch that has its operations.
 type laidLayer struct {
 	kind    int32
-	chooses units.Duration // before the layer behind
+	chooses units.Duration // choice for the next layer
 	ops     dataflow.Range
 }
 
-// once returns the operations of a layer, which it adds where none before it had the same: layers with the same operations are found to
-// repeat.
+// once returns the operations of a layer; it adds them unless an earlier layer has the same ones, which the engine can then skip as
+// repeats.
 func (c *iterationCosts) once(it *dataflow.Iteration, x laidLayer, sub *subCost, s int) dataflow.Range {
 	for i := range c.laid {
 		if l := &c.laid[i]; l.kind == x.kind && l.chooses == x.chooses {
@@ -127,8 +127,8 @@ func (c *iterationCosts) once(it *dataflow.Iteration, x laidLayer, sub *subCost,
 	return x.ops
 }
 
-// layer adds the operations of one layer of sub-batch s, whose block ends with the choice of pages of the
-// layer behind.
+// layer adds the operations of one layer of sub-batch s, whose block ends with the choice of pages for
+// the next layer.
 func (c *iterationCosts) layer(it *dataflow.Iteration, sub *subCost, s int, chooses units.Duration) {
 	c.waits = c.waits[:0]
 	for g := range sub.groups {
@@ -175,13 +175,13 @@ func (c *iterationCosts) layer(it *dataflow.Iteration, sub *subCost, s int, choo
 	}
 }
 
-// later adds the transfers of keys and values that the iteration itself does not need: those of
-// prompts, and those that leave the GPUs. They run beside a block or, if block is negative, before
-// the block, which waits for them.
+// later adds the transfers of keys and values that the iteration itself does not need: of prompts,
+// and of those that leave the GPUs. They run beside a block or, if block is negative, before the
+// block, which waits for them.
 func (c *iterationCosts) later(it *dataflow.Iteration, sub *subCost, s int, block int32) {
 	for g := range sub.groups {
 		group := &sub.groups[g]
-		if group.Prompt.Tokens|group.Leaving.Tokens == 0 { // as in most iterations
+		if group.Prompt.Tokens|group.Leaving.Tokens == 0 { // the usual case
 			continue
 		}
 		c.ship(it, &group.Prompt, flow.OpPromptDown, s, g, block)
@@ -203,8 +203,8 @@ func (c *iterationCosts) ship(it *dataflow.Iteration, x *ranks.Cargo, kind uint8
 	}
 }
 
-// send completes operation i, a transfer to a rankset, by what it costs, and adds its way from the
-// memory controllers on where these collect what they write. It returns the operation that ends it.
+// send completes operation i, a transfer to a rankset, with its cost. If the memory controllers
+// buffer writes, it adds the transfer from there. It returns the operation that ends it.
 func (c *iterationCosts) send(it *dataflow.Iteration, i int32, h *ranks.Shipment) int32 {
 	o := &it.Ops[i]
 	o.Pieces, o.Time, o.Last = int32(h.Pieces), h.Link, h.Last
@@ -225,7 +225,7 @@ func (c *iterationCosts) send(it *dataflow.Iteration, i int32, h *ranks.Shipment
 }
 
 // fetch adds the transfers of prefixes to the GPUs, and returns the operations that the GPUs' attention waits for. Prefixes
-// of one rankset go up when the host has read all of them in the layer.
+// of one rankset go up once the host has read all of them in the layer.
 func (c *iterationCosts) fetch(it *dataflow.Iteration, sub *subCost, s int) dataflow.Range {
 	c.ups = c.ups[:0]
 	for g := range sub.groups {

@@ -31,7 +31,8 @@ func (p *Profile) add(e *l3, b *scheduler.Batch) {
 	p.Batches = append(p.Batches, samples)
 }
 
-// Profiled has a replica keep the samples of its iterations. ok is false for a system that does not predict.
+// Profiled makes a replica keep the samples of its iterations. ok is false for a system that does not
+// predict.
 func (a *Assembly) Profiled() (_ *Profile, ok bool) {
 	e, ok := a.Engine.(*l3)
 	if ok {

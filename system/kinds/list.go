@@ -14,13 +14,13 @@ import (
 	"github.com/l3sim/l3sim/input/schema"
 )
 
-// builtin is the systems that ship.
+// builtin is the systems of this module.
 var builtin = []System{l3System, gpuOnlySystem, hbmPIMSystem, rankPIMSystem, cpuOffloadSystem, gpuCPUSystem, sparseOffloadSystem}
 
-// Loader loads configurations of the systems and the policies that ship.
+// Loader loads configurations of the systems and the policies of this module.
 var Loader = sync.OnceValue(func() *configs.Loader { return newLoader(policies.Builtin(), builtin) })
 
-// newLoader returns the loader of configurations of some systems, with some policies. The loader leads to the systems.
+// newLoader returns the loader of configurations with the given systems and policies. The loader holds the systems.
 func newLoader(known *policy.List, all []System) *configs.Loader {
 	each := make([]configs.System, len(all))
 	for i := range all {
@@ -33,7 +33,7 @@ func newLoader(known *policy.List, all []System) *configs.Loader {
 	return configs.New(known, each...)
 }
 
-// Of returns the system of a validated configuration, nil where its loader was not made by this package.
+// Of returns the system of a validated configuration, nil if its loader is not of this package.
 func Of(cfg *configs.Config) *System {
 	if known := cfg.System(); known != nil {
 		s, _ := known.Value.(*System)
@@ -52,9 +52,8 @@ func In(ld *configs.Loader) (all []*System) {
 	return all
 }
 
-// Extend returns the loader of the systems that ship and more, with some policies. A system that cannot be added is an
-// error that names it: a name or a section that is taken, keys without a default or with one that breaks their rules, or
-// nothing that puts a replica together.
+// Extend returns the loader of this module's systems and more, with the given policies. An invalid system returns an
+// error that names it: its name or section is taken, a key has no default or an invalid one, or it has no Assemble.
 func Extend(known *policy.List, more ...System) (*configs.Loader, error) {
 	all := slices.Clone(builtin)
 	for _, s := range more {
@@ -70,10 +69,10 @@ func Extend(known *policy.List, more ...System) (*configs.Loader, error) {
 	return ld, nil
 }
 
-// letters are those that names of sections have, which are bare keys of TOML; names of systems may have a "+", too.
+// letters are allowed in names of sections, which are bare keys of TOML; names of systems may also have a "+".
 const letters = "abcdefghijklmnopqrstuvwxyz0123456789_-"
 
-// fault returns what keeps a system from standing behind others, but for its defaults, which a loader reads.
+// fault returns why a system cannot be added to others, apart from its defaults, which a loader reads.
 func (s *System) fault(others []System) error {
 	taken := func(same func(o *System) bool) bool {
 		return slices.ContainsFunc(others, func(o System) bool { return same(&o) })

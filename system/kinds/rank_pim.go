@@ -15,7 +15,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// rankPIMSystem has a processing unit a rank.
+// rankPIMSystem has one processing unit per rank.
 var rankPIMSystem = System{
 	Name:     "rank-pim",
 	Others:   []string{"hermes", "r-pim", "dimm-pim"},
@@ -57,20 +57,20 @@ func (r RankPIM) Check(c *input.Check) {
 	input.OneOf(c, "sub_batches", r.SubBatches, SubBatchesAlways, SubBatchesAdaptive, SubBatchesNever)
 }
 
-// rankPIM is a system with one processing unit a rank, timed by the same program on
-// the same DRAM model as L3's. Transfers are hidden by concurrent computation (L3,
-// section 6.1), as long as there is any: an iteration takes at least as long as they do.
+// rankPIM is a system with one processing unit per rank, timed by the same program on the same DRAM
+// model as L3's. Transfers hide behind concurrent computation (L3, section 6.1); an iteration takes
+// at least as long as they do.
 type rankPIM struct {
 	gpus.GPUs
 	ranks *ranks.Devices
 	flow.Flow
-	groups    [2][]ranks.GroupCost // of the sub-batches of the iteration at hand, one a rankset
+	groups    [2][]ranks.GroupCost // of the sub-batches of the current iteration, one a rankset
 	imbalance flow.Imbalance
 	peakRate  units.Bandwidth
-	join      units.Duration // of a block that waits for the ranks
+	join      units.Duration // GPU time lost in a block that waits for the ranks
 }
 
-// assembleRankPIM puts together a replica with continuous batching.
+// assembleRankPIM builds a replica with continuous batching.
 func assembleRankPIM(n *Setup) Assembly {
 	cfg := n.Hardware.Config
 	e := &rankPIM{
@@ -92,18 +92,18 @@ func assembleRankPIM(n *Setup) Assembly {
 	return Assembly{n.Continuous(c), e}
 }
 
-// Resources of a system with processing units a rank.
+// Resources of a system with one processing unit per rank.
 const (
 	onRanks = iota
-	onHost  // descriptors written and completions noticed
+	onHost  // writes descriptors and notices completions
 	onDownHidden
 	onUpHidden
 	onChannelsHidden
 	onAllGPUs
 )
 
-// resources returns the resources of a replica. Layer l of a request lies on rankset
-// (l + offset) mod R where they rotate.
+// resources returns the resources of a replica. If layers rotate, layer l of a request is on
+// rankset (l + offset) mod R.
 func (e *rankPIM) resources(rotate bool) []flow.Resource {
 	return []flow.Resource{
 		onRanks:          {Resource: dataflow.Resource{Name: "ranksets", Reason: flow.ForPIM, Device: true, Discipline: dataflow.Lanes, Count: len(e.groups[0]), Rotates: rotate}, Track: flow.TrackRank},
@@ -115,7 +115,7 @@ func (e *rankPIM) resources(rotate bool) []flow.Resource {
 	}
 }
 
-// Run runs a batch: the ranks attend, the host learns of it, and the GPUs go on.
+// Run runs a batch: in each layer the ranks attend, the host notices it, and the GPUs continue.
 func (e *rankPIM) Run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {
 	if e.ranks.Apart() {
 		e.ranks.Rotate(b)
@@ -133,7 +133,8 @@ func (e *rankPIM) Run(b *scheduler.Batch, start units.Duration) (units.Duration,
 	return e.Flow.Run(start)
 }
 
-// attend sets what one layer of a sub-batch, whose decoding takes x, takes on each rankset.
+// attend sets the attention of one layer of a sub-batch on each rankset; x is the policy's decode
+// step.
 func (e *rankPIM) attend(sub *scheduler.SubBatch, x *policy.Step, groups []ranks.GroupCost) {
 	e.ranks.Gather(groups, sub, x, 0)
 	e.ranks.TallyStep(x, e.Model.Layers)
@@ -141,8 +142,8 @@ func (e *rankPIM) attend(sub *scheduler.SubBatch, x *policy.Step, groups []ranks
 	e.imbalance.Add(ranks.Attending(groups))
 }
 
-// transfers books the transfers of a sub-batch, which hide behind the iteration's work: it takes at
-// least as long as the busier direction of the links does for them, or the channels.
+// transfers books the transfers of a sub-batch, which hide behind the iteration's work. The
+// iteration takes at least as long as the busier direction of the links, or the channels.
 func (e *rankPIM) transfers(groups []ranks.GroupCost) {
 	w, layers := &e.Flow.Work, units.Duration(e.Model.Layers)
 	all := e.ranks.Together(groups)
@@ -160,7 +161,7 @@ func (e *rankPIM) transfers(groups []ranks.GroupCost) {
 	e.Hide(onChannelsHidden, layers*channel)
 }
 
-// decodeBeside sets the GPUs' part of decoding, whose step is x: heads that attend there, and the merge of heads that are striped.
+// decodeBeside sets the GPUs' part of the decode step x: heads that attend there, and the merge of striped heads.
 func (e *rankPIM) decodeBeside(x *policy.Step) {
 	e.Decoding[0] = gpus.Decoding{Batches: e.Beside(x)}
 	if e.ranks.Stripe.Parts > 0 {
@@ -212,7 +213,7 @@ func (e *rankPIM) GPU(s *scheduler.SubBatch, step int64) units.Duration {
 	return t
 }
 
-// PIM implements forming.Predictor: transfers hide behind it.
+// PIM implements forming.Predictor; transfers hide behind attention.
 func (e *rankPIM) PIM(s *scheduler.SubBatch, step int64, _ int) units.Duration {
 	t := e.ranks.Attention(s, step)
 	if len(s.Decode) > 0 {

@@ -17,7 +17,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// check has the rules of what must fit together; all are the systems that the configuration could name.
+// check has the rules between sections; all is the systems that the configuration could name.
 func (s *System) check(all []System, cfg *configs.Config, c *input.Check) {
 	s.checkPolicy(all, cfg, c)
 	if c.OK() {
@@ -107,7 +107,8 @@ func (s *System) takesLatents() bool {
 	return s.Home&(policy.OnGPUs|policy.InHBM|policy.InDIMMs|policy.Fetched) != 0
 }
 
-// checkHeads refuses heads that the system, or its policy, does not know: of layers with a window alone, and values of another width than keys.
+// checkHeads refuses heads that the system or its policy does not support: only in layers with a window, or with values of another width than
+// keys.
 func (s *System) checkHeads(all []System, cfg *configs.Config, c *input.Check) {
 	m, key, value, home := &cfg.Model, "model.value_dim", cfg.Model.ValueDim, policy.OnGPUs|policy.InHBM|policy.InDIMMs
 	switch {
@@ -124,7 +125,7 @@ func (s *System) checkHeads(all []System, cfg *configs.Config, c *input.Check) {
 	c.That(cfg.Policy.Dense(), "policy.name", cfg.Policy.Name, "\"dense\" with %s = %d: what a policy leaves out of such heads is not modelled", input.Key(key), value)
 }
 
-// checkBudget refuses a budget of keys and values that the GPUs have no room for.
+// checkBudget refuses a budget for keys and values that exceeds the GPUs' free memory.
 func checkBudget(h *flow.Hardware, section string, c *input.Check) {
 	room := gpus.FreeMemory(h) - h.Config.Workspace()
 	c.That(h.KVBudget <= room, section+".kv_memory", h.KVBudget, "at most %v, %d tokens: what weights and activations leave of the GPUs' memory; or 0B for all of it",
@@ -144,7 +145,7 @@ func checkWindow(h *flow.Hardware, c *input.Check) {
 		"or a larger %s", max(0, most-(tokens-window)), m.Name, most, input.Key("model.tensor_parallel"))
 }
 
-// checkStripe refuses what stripes do not have.
+// checkStripe refuses what is not modelled with stripes.
 func (s *System) checkStripe(cfg *configs.Config, c *input.Check) {
 	if cfg.Comm.Stripe == scheduler.StripeNone || !s.KV.InDIMM {
 		return
@@ -153,7 +154,7 @@ func (s *System) checkStripe(cfg *configs.Config, c *input.Check) {
 		scheduler.StripeNone, input.Key("policy.name"), cfg.Policy.Name)
 }
 
-// namesOf returns the names of the systems that can do something.
+// namesOf returns the names of the systems for which can is true.
 func namesOf(all []System, can func(s *System) bool) string {
 	var with []string
 	for i := range all {
@@ -164,7 +165,8 @@ func namesOf(all []System, can func(s *System) bool) string {
 	return strings.Join(with, ", ")
 }
 
-// checkSpare refuses what the GPUs cannot do for requests in their spare memory; all are the systems that the configuration could name.
+// checkSpare refuses what is not modelled with requests in the GPUs' spare memory; all is the systems that the configuration could
+// name.
 func (s *System) checkSpare(all []System, cfg *configs.Config, c *input.Check) {
 	off := func(fits bool, why string, args ...any) {
 		c.That(fits, "memory.spare", cfg.Memory.Spare, "%q with "+why, append([]any{scheduler.SpareOff}, args...)...)
@@ -189,7 +191,7 @@ func (s *System) checkSpare(all []System, cfg *configs.Config, c *input.Check) {
 	}
 }
 
-// checkCache has the rules of what a cache of prefixes fits together with.
+// checkCache has the rules between a cache of prefixes and other keys.
 func (s *System) checkCache(cfg *configs.Config, c *input.Check) {
 	c.That(s.KV.Keeps, "cache.prefix", true, "false with %s = %s, which has no such cache", input.Key("run.system"), s.Name)
 	c.That(cfg.Model.Window == 0, "cache.prefix", true, "false with %s = %d: another prompt may need what has left the window", input.Key("model.window"), cfg.Model.Window)
@@ -215,7 +217,8 @@ func (s *System) checkCache(cfg *configs.Config, c *input.Check) {
 	c.That(cfg.Cache.Block%unit == 0, "cache.block", cfg.Cache.Block, "a multiple of the %d tokens of %s", unit, what)
 }
 
-// checkPages has the rules of policies that choose pages: what chooses, and pages that ranks can read.
+// checkPages has the rules of policies that choose pages: the device that chooses, and pages that
+// ranks can read.
 func (s *System) checkPages(p *policy.PagesSpec, cfg *configs.Config, c *input.Check) {
 	system, section := input.Key("run.system"), "policy."+cfg.Policy.Name
 	if s.KV.InGPUs || s.Home&(policy.Fetched|policy.OnHost) != 0 {
@@ -240,7 +243,7 @@ func (s *System) checkPages(p *policy.PagesSpec, cfg *configs.Config, c *input.C
 	c.That(p.Page%g.ChunkTokens == 0 && g.RowTokens%part == 0 && p.Page%part == 0, section+".page", p.Page, expected, args...)
 }
 
-// checkHost is the rule that the host has room for a token of each replica.
+// checkHost requires that the host has room for a token of each replica.
 func checkHost(cfg *configs.Config, c *input.Check) {
 	token := units.Bytes(cfg.Replicas()) * cfg.Model.KVBytesPerToken()
 	share := configs.Section[hosts.CPUOffload](cfg).HostMemory

@@ -9,7 +9,7 @@ import (
 	"github.com/l3sim/l3sim/scheduler"
 )
 
-// checkDrafts refuses what decode steps that verify several tokens are not modelled with; all are the systems that the configuration
+// checkDrafts refuses what is not modelled with decode steps that verify several tokens; all is the systems that the configuration
 // could name.
 func (s *System) checkDrafts(all []System, cfg *configs.Config, c *input.Check) {
 	off := func(fits bool, why string, args ...any) {

@@ -19,7 +19,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// sparseOffloadSystem has all keys and values in plain host memory, and recently chosen ones on the GPUs.
+// sparseOffloadSystem stores all keys and values in plain host memory, and recently chosen ones on the
+// GPUs.
 var sparseOffloadSystem = System{
 	Name:     "sparse-offload",
 	Others:   []string{"hisparse", "host-kv", "hostkv"},
@@ -55,11 +56,11 @@ type SparseOffload struct {
 	PrefillSpec
 	Schedule    string  `toml:"schedule"`     // InOrder or Two
 	HostCopies  string  `toml:"host_copies"`  // PerRank or PerNode
-	BufferRows  int     `toml:"buffer_rows"`  // tokens of a request whose keys and values a layer has on the GPUs
-	HitRate     float64 `toml:"hit_rate"`     // share of chosen tokens that are in the buffer, of requests that do not fit it
-	FetchBlocks int     `toml:"fetch_blocks"` // thread blocks of a fetch, of 1,024 threads each
+	BufferRows  int     `toml:"buffer_rows"`  // tokens of a request whose keys and values a layer keeps on the GPUs
+	HitRate     float64 `toml:"hit_rate"`     // share of chosen tokens found in the buffer, for requests that do not fit it
+	FetchBlocks int     `toml:"fetch_blocks"` // thread blocks of a fetch, with 1,024 threads each
 	Translation float64 `toml:"translation"`  // share of the measured cost of address translation
-	SharedRate  float64 `toml:"shared_rate"`  // share of its rate of fetches that each of a node's GPUs keeps beside the others; one GPU has all
+	SharedRate  float64 `toml:"shared_rate"`  // share of its fetch rate that each of a node's GPUs keeps while the others fetch; a single GPU keeps all
 }
 
 // Values of SparseOffload.Schedule and HostCopies.
@@ -116,7 +117,8 @@ func recordedHits(c *policy.Choices, page, rows int) float64 {
 // farContext is one beyond any budget, with pages that are not full.
 const farContext = policy.MaxTokens - 1
 
-// chooses says which runs of layers have heads that attend to chosen tokens, the most tokens that a step of a request attends to there.
+// chooses says which runs of layers have heads that attend to chosen tokens, and the largest number of tokens that a step attends to
+// there.
 func chooses(p policy.Costs) (runs []bool, most int) {
 	for run := range p.Runs() {
 		chosen := false
@@ -132,7 +134,8 @@ func chooses(p policy.Costs) (runs []bool, most int) {
 	return runs, most
 }
 
-// checkSparseOffload refuses policies that choose nothing, buffers that do not hold what a step attends to, and GPUs without room for one.
+// checkSparseOffload refuses policies that choose nothing, buffers smaller than what a step attends to, and GPUs without room for one
+// buffer.
 func checkSparseOffload(cfg *configs.Config, c *input.Check) {
 	s, h := configs.Section[SparseOffload](cfg), Of(cfg).Derive(cfg)
 	p := flow.PolicyOf(h)
@@ -153,7 +156,7 @@ func checkSparseOffload(cfg *configs.Config, c *input.Check) {
 	c.That(need <= free, "sparse_offload.buffer_rows", s.BufferRows, "fewer, or a larger %s: the rows of one request take %v in all layers, weights and activations leave %v of the GPUs", input.Key("model.tensor_parallel"), need, max(free, 0))
 }
 
-// bufferMemory returns what each request has on the GPUs: its buffer in layers that choose, index keys and what heads keep there, and all
+// bufferMemory returns what each request keeps on the GPUs: its buffer in layers that choose, index keys and data of heads there, and all
 // keys and values of other layers.
 func bufferMemory(h *flow.Hardware, p policy.Costs, rows int) memory.GPU {
 	g := memory.GPU{Model: &h.Config.Model, Free: gpus.FreeMemory(h)}
@@ -177,7 +180,7 @@ func bufferMemory(h *flow.Hardware, p policy.Costs, rows int) memory.GPU {
 	return g
 }
 
-// hostPages describes the host's memory for the layers that choose, with so many pages.
+// hostPages describes the host's memory for the layers that choose, with capacity pages.
 func hostPages(h *flow.Hardware, capacity int64) memory.LedgerSpec {
 	p := flow.PolicyOf(h)
 	runs, _ := chooses(p)
@@ -191,7 +194,7 @@ func hostPages(h *flow.Hardware, capacity int64) memory.LedgerSpec {
 	return s
 }
 
-// copies returns how often the host has the keys and values of a head.
+// copies returns the number of copies of a head's keys and values on the host.
 func copies(h *flow.Hardware) int {
 	if configs.Section[SparseOffload](h.Config).HostCopies == PerRank {
 		return h.Config.Model.KVReplicas()
@@ -199,24 +202,24 @@ func copies(h *flow.Hardware) int {
 	return 1
 }
 
-// hostCopies is the memory of one replica on the host, in pages of all copies.
+// hostCopies is the memory of one replica on the host, in pages that include all copies.
 func hostCopies(h *flow.Hardware) flow.KVMemory {
 	n := copies(h)
 	return flow.KVMemory{Unit: units.Bytes(n) * gpus.PageBytes(h), Capacity: hosts.Pages(h) / int64(n), More: n - 1}
 }
 
-// sparseOffload is a system whose GPUs fetch chosen rows that they do not have from the host's memory.
+// sparseOffload is a system whose GPUs fetch chosen rows from the host's memory unless they have them.
 type sparseOffload struct {
 	gpus.GPUs
 	flow.Flow
 	spec    SparseOffload
 	gather  pcie.Gather
-	link    units.Bandwidth // of one GPU: its way to the host, or its part of the host's memory
+	link    units.Bandwidth // of one GPU: its link to the host, or its share of the host's memory
 	gpuLink units.Bandwidth // of all GPUs of the replica
-	join    units.Duration  // what kernels lose that wait for a fetch of another stream
-	taken   float64         // share of the GPU that a fetch keeps from kernels beside it
+	join    units.Duration  // time that kernels lose when they wait for a fetch on another stream
+	taken   float64         // share of the GPU that a fetch takes from kernels that run meanwhile
 	copies  units.Bytes
-	vectors units.Bytes        // in which a token's key and value lie apart
+	vectors units.Bytes        // bytes of the contiguous pieces of a token's key and value
 	stored  units.Bytes        // of a token and KV head in a layer
 	heads   int                // KV heads of a GPU
 	chosen  []bool             // by run of layers: see chooses
@@ -236,7 +239,7 @@ type fetching struct {
 	took, reads units.Duration
 }
 
-// assembleSparseOffload puts together a replica with continuous batching, of a single batch or of two.
+// assembleSparseOffload builds a replica with continuous batching of a single batch or of two.
 func assembleSparseOffload(n *Setup) Assembly {
 	e := newSparseOffload(n.Hardware, n.Running)
 	free := bufferMemory(n.Hardware, e.Attends.Policy, e.spec.BufferRows)
@@ -281,11 +284,11 @@ func (e *sparseOffload) grid() pcie.Grid {
 	return pcie.Grid{Blocks: e.spec.FetchBlocks, Threads: fetchThreads}
 }
 
-// interleaved is the successive bytes on one channel of a host.
+// interleaved is the number of successive bytes on one channel of a host.
 const interleaved = 256
 
-// randomShare returns the share of a channel's bandwidth that reads of interleaved bytes in rows of banks that are open for nothing else reach:
-// ranks take turns, each within its window of four activations and the cycles of its banks.
+// randomShare returns the share of a channel's bandwidth that random reads of interleaved bytes reach, each of which opens a row. Ranks take
+// turns, each within its four-activate window and its banks' row cycles.
 func randomShare(s *dram.Spec, ranks int) float64 {
 	data := interleaved / float64(s.Bandwidth())
 	tCK, n := s.TCK.Seconds(), float64(max(ranks, 1))
@@ -300,7 +303,7 @@ func (e *sparseOffload) Run(b *scheduler.Batch, start units.Duration) (units.Dur
 	var down units.Duration
 	both := len(b.Sub) > 1 && b.Sub[0].Tokens() > 0 && b.Sub[1].Tokens() > 0
 	e.Batches = e.Batches[:0]
-	for s := range b.Sub { // each one's fetches must be known for the other
+	for s := range b.Sub { // the fetches of both must be known to each
 		e.decode(&b.Sub[s], s, b.Step)
 		down += flow.TransferTime(e.gpuLink, e.copies*e.leaving(&b.Sub[s]))
 	}
@@ -323,7 +326,8 @@ func (e *sparseOffload) Run(b *scheduler.Batch, start units.Duration) (units.Dur
 			if own.took > 0 {
 				slower += e.join
 			}
-			// A block ends with the choices of the layer behind it, so that the fetch runs beside all of the other one's layer.
+			// A block ends with the choices of the next layer, so that the fetch runs during a whole layer of the other
+			// sub-batch.
 			if run == 0 {
 				g.Entry += l.Chooses
 			}
@@ -338,7 +342,8 @@ func (e *sparseOffload) Run(b *scheduler.Batch, start units.Duration) (units.Dur
 	return e.Flow.Run(start)
 }
 
-// decode sets what decoding requests of a sub-batch take in each run of layers, and counts them.
+// decode sets the attention of a sub-batch's decoding requests in each run of layers, and counts
+// it.
 func (e *sparseOffload) decode(sub *scheduler.SubBatch, s int, step int64) {
 	e.Attends.Ask(sub.Decode, step)
 	for _, run := range e.Attends.Kinds {
@@ -365,7 +370,7 @@ func (e *sparseOffload) decode(sub *scheduler.SubBatch, s int, step int64) {
 	}
 }
 
-// fetches sets the fetch of a step in a layer. Requests that the buffer holds whole have nothing to look up.
+// fetches sets the fetch of a step in a layer. Requests that fit the buffer need no lookup.
 func (e *sparseOffload) fetches(f *fetching, x *policy.Step) {
 	*f = fetching{Rows: pcie.Rows{Grid: e.grid(), Cold: true}}
 	missed, region, looks := 0.0, units.Bytes(0), false
@@ -397,7 +402,7 @@ func (e *sparseOffload) fetches(f *fetching, x *policy.Step) {
 	if !looks {
 		return
 	}
-	if n := len(e.Attends.Requests); e.Model.DataParallel() { // of the requests of the GPU that has most
+	if n := len(e.Attends.Requests); e.Model.DataParallel() { // the requests of the GPU that has most
 		busiest := float64((n+e.Model.TensorParallel-1)/e.Model.TensorParallel) / float64(n)
 		missed, region = float64(missed*busiest), units.Bytes(float64(region)*busiest)
 	}
@@ -427,5 +432,5 @@ func (e *sparseOffload) leaving(sub *scheduler.SubBatch) (bytes units.Bytes) {
 	return bytes
 }
 
-// Peak is the GPUs' memory, in which all attend.
+// Peak is the bandwidth of the GPUs' memory, where all attention runs.
 func (e *sparseOffload) Peak() units.Bandwidth { return e.HBMPeak }

@@ -9,9 +9,9 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// StandIn is a replica of l3 whose ranksets take a told time for attention in each layer, as a
-// stand-in for processing in memory does on a machine that has none. Its operations, their order
-// and the engine are those of l3. It is not safe for concurrent use.
+// StandIn is a replica of l3 whose ranksets take a given time for attention in each layer, to
+// compare with measurements on a machine with a stand-in for PIM. Its operations, their order and
+// the engine are those of l3. It is not safe for concurrent use.
 type StandIn struct {
 	*l3
 	setup Setup
@@ -31,7 +31,7 @@ func StandInOf(cfg *configs.Config) (*StandIn, error) {
 	return x, nil
 }
 
-// SetLink gives the replica other links.
+// SetLink replaces the links of the replica.
 func (x *StandIn) SetLink(link pcie.Spec) {
 	cfg := *x.setup.Hardware.Config
 	cfg.PCIe = link
@@ -41,15 +41,15 @@ func (x *StandIn) SetLink(link pcie.Spec) {
 	x.rewire()
 }
 
-// rewire puts ranks and flow together. Host memory takes both directions at once: nothing of the
-// DIMMs' is measured.
+// rewire builds ranks and flow. Host memory takes both directions at once, since the measured
+// machine has no DIMM-PIM.
 func (x *StandIn) rewire() {
 	x.wire(&x.setup)
 	x.costs.halfDuplex = false
 	x.Flow = flow.New(x.setup.Hardware, x.costs.resources(x.setup.Hardware.Config.Node.Ranksets), x.setup.Running)
 }
 
-// GPUTime returns what the GPUs take for all sub-batches of a batch without transfers.
+// GPUTime returns the GPUs' time of all sub-batches of a batch, without transfers.
 func (x *StandIn) GPUTime(b *scheduler.Batch) (t units.Duration) {
 	for s := range b.Sub {
 		x.decodeBeside(&b.Sub[s], b.Step)
@@ -58,8 +58,9 @@ func (x *StandIn) GPUTime(b *scheduler.Batch) (t units.Duration) {
 	return t
 }
 
-// Iteration returns how long an iteration takes whose ranksets attend for the time attention, and
-// the joules of its GPUs while they work. Kernels take scale of what the GPU's model says.
+// Iteration returns the time of an iteration whose ranksets attend for the time attention in each
+// layer, and the joules of its GPUs while they work. scale multiplies the modelled times of
+// kernels.
 func (x *StandIn) Iteration(b *scheduler.Batch, attention units.Duration, scale float64) (took units.Duration, busyJoules float64, err error) {
 	x.fill(&x.costs, b)
 	for k := range x.costs.layers {
@@ -83,7 +84,7 @@ func (x *StandIn) Iteration(b *scheduler.Batch, attention units.Duration, scale 
 	return took, done.Joules.Prefill + done.Joules.Decode, err
 }
 
-// IdleWatts returns what the replica's GPUs draw while they wait.
+// IdleWatts returns the power of the replica's GPUs while they wait.
 func (x *StandIn) IdleWatts() float64 { return x.joinWatts }
 
 // Link returns the replica's links.

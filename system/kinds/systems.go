@@ -11,16 +11,15 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// System is one of the systems that a node can be: L3 or one that its paper
-// compares it with (section 6.1). All share the models of GPUs, memory and links,
-// and the queues.
+// System is one of the systems that a node can be: L3 or one that its paper compares it with
+// (section 6.1). All share the queues and the models of GPUs, memory and links.
 type System struct {
 	Name     string   `json:"name"`     // value of run.system: small letters, digits, "-", "_" and "+"
-	Others   []string `json:"-"`        // what else people call it, in small letters: run.system refuses these and says the name
+	Others   []string `json:"-"`        // other names, in lower case: run.system refuses these and names the system
 	Hardware string   `json:"hardware"` // where keys and values are and what attends over them
 	Schedule string   `json:"schedule"`
 	Source   string   `json:"source"`
-	Sections string   `json:"sections"`  // of the configuration, that are its own
+	Sections string   `json:"sections"`  // of the configuration, for this system alone
 	Host     bool     `json:"host_dram"` // it uses the host's memory
 
 	// Section is the name of the system's own section of the configuration, "" for none. Zero is a value of the
@@ -30,26 +29,27 @@ type System struct {
 	Defaults string        `json:"-"`
 
 	KV   flow.Place   `json:"-"` // where keys and values are
-	Home policy.Homes `json:"-"` // where keys and values are, as policies name it in Policy.Homes; 0: a place that takes dense attention alone
-	// share is the share of the GPUs' memory that may be used, nil for all of it.
+	Home policy.Homes `json:"-"` // where keys and values are, as Policy.Homes of policies names it; 0: a place for dense attention alone
+	// share returns the usable share of the GPUs' memory; nil for all of it.
 	share func(cfg *configs.Config) float64
-	// budget is the memory of a replica for keys and values within that share; nil, or 0 of it, for all that is free.
+	// budget returns the memory of a replica for keys and values within that share; nil or 0: all that is free.
 	budget func(cfg *configs.Config) units.Bytes
-	// drafts says that its decode steps may verify several tokens of a request.
+	// drafts says that decode steps may verify several tokens of a request.
 	drafts bool
 	// receives says that keys and values of prompts can come from other servers.
 	receives bool
-	// spares says that its GPUs can decode requests in memory that weights leave (memory.spare): they hold no keys and values else.
+	// spares says that the GPUs can decode requests in memory that weights leave (memory.spare); otherwise they hold no keys and
+	// values.
 	spares bool
-	// Remark says what results rest on that is an assumption of the system's own; nil or "" for nothing.
+	// Remark returns the system's own assumptions behind results; nil or "" for none.
 	Remark func(cfg *configs.Config) string `json:"-"`
-	// Planning is what a planner of servers asks of the system.
+	// Planning is what a planner of servers needs of the system.
 	Planning Planning `json:"-"`
-	// more has rules of what must fit together for this system alone, nil for none.
+	// more has rules between sections for this system alone; nil for none.
 	more func(cfg *configs.Config, c *input.Check)
 	// Memory returns the memory of a replica for keys and values.
 	Memory func(h *flow.Hardware) flow.KVMemory `json:"-"`
-	// Assemble puts a replica together.
+	// Assemble builds a replica.
 	Assemble func(n *Setup) Assembly `json:"-"`
 }
 
@@ -59,7 +59,7 @@ var (
 	kvOnGPUs  = flow.Place{Name: "on its GPUs", InGPUs: true, Keeps: true}
 )
 
-// Derive returns what a node of the system consists of.
+// Derive returns the hardware of a node of the system.
 func (s *System) Derive(cfg *configs.Config) *flow.Hardware {
 	s = cmp.Or(s, &System{})
 	h := &flow.Hardware{Config: cfg, KV: s.KV, GPUShare: s.gpuShare(cfg)}
@@ -83,13 +83,13 @@ func (s *System) gpuShare(cfg *configs.Config) float64 {
 	return s.share(cfg)
 }
 
-// Values of the keys policy of several systems.
+// Values of the policy keys of several systems.
 const (
 	PrefillFirst   = "prefill-first"
 	ChunkedPrefill = "chunked-prefill"
 )
 
-// BatchingPolicies are the values of the keys policy of several systems.
+// BatchingPolicies returns the values of the policy keys of several systems.
 func BatchingPolicies() []string { return []string{PrefillFirst, ChunkedPrefill} }
 
 // PrefillSpec is the key of a system's section that says when prompts run.
@@ -100,8 +100,8 @@ type PrefillSpec struct {
 // Check has the rule of the key.
 func (s PrefillSpec) Check(c *input.Check) { input.OneOf(c, "policy", s.Policy, BatchingPolicies()...) }
 
-// Measure runs the programs of the hardware of a node of the system on the models of its memory, and tells errors
-// in terms of the configuration.
+// Measure runs the programs of the system's hardware on the models of its memory. Its errors name keys of the
+// configuration.
 func (s *System) Measure(h *flow.Hardware) (t CommandTables, err error) {
 	switch {
 	case s == nil || h == nil || h.Config == nil:

@@ -13,17 +13,18 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// AttentionGrid is what decode attention on ranks of DIMM-PIM is tabulated over: every combination. Each list rises.
+// AttentionGrid is the parameters for which decode attention on DIMM-PIM ranks is tabulated, in every combination.
+// Each list ascends.
 type AttentionGrid struct {
 	Contexts []int // tokens of each request, the newest included
 	Batches  []int // requests
 	Heads    []int // query heads of a layer
 	Groups   []int // query heads of a KV head
-	Ranks    []int // over which the KV heads of all requests are dealt
+	Ranks    []int // number of ranks over which the KV heads of all requests are dealt
 	HeadDim  int
 }
 
-const mostRows = 1 << 20 // how many rows a grid may have
+const mostRows = 1 << 20 // largest number of rows of a grid
 
 // Check has the rules of a grid.
 func (g *AttentionGrid) Check(c *input.Check) {
@@ -48,7 +49,7 @@ func (g *AttentionGrid) Check(c *input.Check) {
 	}
 }
 
-// AttentionRow is one layer's decode attention of a batch on ranks. Attention alone: nothing moves to the ranks or from them.
+// AttentionRow is one layer's decode attention of a batch on ranks, without transfers to or from the ranks.
 type AttentionRow struct {
 	DRAM      string
 	Context   int
@@ -60,15 +61,15 @@ type AttentionRow struct {
 	EnergyUJ  float64 // of all ranks for that time: DRAM, its pins, and units
 	EnergyLow float64
 	EnergyTop float64
-	// ContextError and BatchError bound the error of latency by linear interpolation between this row and the one of the next
-	// smaller context, or batch, as a share of the exact one; 0 for the smallest.
+	// ContextError and BatchError bound the relative error of latency if it is interpolated linearly between this row and the
+	// row of the next smaller context, or batch; 0 for the smallest.
 	ContextError float64
 	BatchError   float64
-	NotEstimated string // what the energy lacks, "" where nothing
+	NotEstimated string // what the energy leaves out, "" for nothing
 }
 
 // AttentionRows returns the table of a configuration's ranks, in the order of the grid's lists: heads, grouping, ranks, batch,
-// context. What is wrong with the grid is an *input.Error.
+// context. An invalid grid returns an *input.Error.
 func AttentionRows(cfg *configs.Config, g *AttentionGrid) ([]AttentionRow, error) {
 	if err := input.Validate(g); err != nil {
 		return nil, err
@@ -94,7 +95,7 @@ func AttentionRows(cfg *configs.Config, g *AttentionGrid) ([]AttentionRow, error
 	return rows, nil
 }
 
-// rankAttention is attention of heads of one shape on a rank.
+// rankAttention is the attention of heads of one shape on a rank.
 type rankAttention struct {
 	cfg   *configs.Config
 	shape pim.HeadShape
@@ -102,7 +103,7 @@ type rankAttention struct {
 	draws [energy.Places]ranks.Draw
 }
 
-// measure runs heads for their clocks and what they have a rank do.
+// measure runs heads to get their clocks and the activity of the rank.
 func (r *rankAttention) measure() (err error) {
 	for place := range energy.Places {
 		r.draws[place] = ranks.AttentionDraw(r.cfg, &r.cfg.PIM, energy.Place(place))
@@ -111,7 +112,7 @@ func (r *rankAttention) measure() (err error) {
 	return err
 }
 
-// seconds returns the time of that many heads, one after another, on one rank.
+// seconds returns the time of a number of heads, one after another, on one rank.
 func (r *rankAttention) seconds(heads, context int) float64 {
 	clocks := r.table.Alone(context) + int64(heads-1)*r.table.InSequence(context)
 	return float64(r.table.WithRefresh(clocks)) * r.cfg.DRAM.TCK.Seconds()
@@ -119,7 +120,7 @@ func (r *rankAttention) seconds(heads, context int) float64 {
 
 func busiest(batch, kvHeads, rankCount int) int { return (batch*kvHeads + rankCount - 1) / rankCount }
 
-// rows fills the grid. The errors of a row are those of interpolating to it from its neighbours.
+// rows fills the grid. The errors of a row are those of interpolation between its neighbours.
 func (r *rankAttention) rows(g *AttentionGrid, heads, rankCount int) (rows []AttentionRow, err error) {
 	kv := heads / r.shape.Queries
 	for i, batch := range g.Batches {
@@ -146,7 +147,8 @@ func (r *rankAttention) rows(g *AttentionGrid, heads, rankCount int) (rows []Att
 	return rows, nil
 }
 
-// joules returns what heads on ranks take that work for so long, at each place of the constants' bands. It verifies LawEnergy.
+// joules returns the energy of heads on ranks that work for a time, at each place of the constants' bands. It verifies
+// LawEnergy.
 func (r *rankAttention) joules(heads, rankCount, context int, seconds float64) (at [energy.Places]float64, err error) {
 	a := r.table.Activity(context)
 	var parts []float64
@@ -166,7 +168,7 @@ func (r *rankAttention) joules(heads, rankCount, context int, seconds float64) (
 	return at, nil
 }
 
-// interpolation returns the largest error of a line between two places, relative to the exact value.
+// interpolation returns the largest relative error of a line between two points.
 func interpolation(from, to int, exact func(n int) float64) (worst float64) {
 	low, high := exact(from), exact(to)
 	for n := from + 1; n < to; n++ {

@@ -12,8 +12,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// GPUs returns what the node's GPUs take in a run that ends at end: their work, and
-// active idle in between.
+// GPUs returns the energy of the node's GPUs in a run that ends at end: their work, and active idle
+// in between.
 func (n *Meter) GPUs(w *flow.Busy, end units.Duration, tokens int64) results.Energy {
 	e := results.Energy{Prefill: w.Joules.Prefill, Decode: w.Joules.Decode}
 	gpus := float64(n.Hardware.Config.Replicas() * n.Hardware.Config.Model.TensorParallel)
@@ -26,8 +26,8 @@ func (n *Meter) GPUs(w *flow.Busy, end units.Duration, tokens int64) results.Ene
 	return e
 }
 
-// priced returns the configuration whose DIMMs the node has: those of energy.unused_memory, one a channel, where its system has no use
-// for the host's memory. GPUs have the channels and the memory of their slots of a server.
+// priced returns the configuration with the DIMMs that the node pays for. If its system does not use the host's memory, those are the
+// DIMMs of energy.unused_memory, one a channel. GPUs have the channels and the memory of their slots of a server.
 func priced(cfg *configs.Config, uses bool) *configs.Config {
 	servers, replicas := cfg.Energy.Servers(cfg.Node.GPUs), cfg.Replicas()
 	memory := units.Bytes(math.Round(servers * float64(cfg.Energy.UnusedMemory)))
@@ -71,7 +71,7 @@ func Cost(cfg *configs.Config, e *results.EnergyReport, tokensPerS float64) resu
 	if tokensPerS == 0 || e.Total == 0 {
 		return r
 	}
-	seconds, million := e.Total/e.Watts, tokensPerS*3600/1e6 // tokens an hour
+	seconds, million := e.Total/e.Watts, tokensPerS*3600/1e6 // tokens per hour
 	var at [energy.Places]energy.Cost
 	for place, joules := range [energy.Places]float64{e.Low, e.Total, e.High} {
 		at[place] = p.Cost(&node, joules/seconds, energy.Place(place))

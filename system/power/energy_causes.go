@@ -6,7 +6,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// Components of what a node draws, in the order of results.EnergyComponents.
+// Components of the power of a node, in the order of results.EnergyComponents.
 const (
 	drawGPU = iota
 	drawActivate
@@ -29,23 +29,23 @@ const (
 	draws
 )
 
-// What a replica does that draws power.
+// Causes of power: what a replica does.
 const (
 	byTime      = iota // seconds
-	byGPUWork          // joules that its GPUs take while they work
-	byPrompts          // joules of that for prompts
-	byGPUTime          // seconds for which they work
-	byTokens           // that KV heads attend over at home in all layers, where that is not DIMM-PIM
-	byActivates        // what ranks of DIMM-PIM do, as machine.Activity has it
+	byGPUWork          // joules of its GPUs while they work
+	byPrompts          // joules of these for prompts
+	byGPUTime          // seconds in which they work
+	byTokens           // tokens that KV heads attend over in all layers where they are stored, if that is not DIMM-PIM
+	byActivates        // activity of DIMM-PIM ranks, as in machine.Activity
 	byUnitReads
 	byRankReads
 	byRankWrites
 	byOpen
 	byClocks
 	byDown     // seconds of its links down
-	byUp       // and up
-	byChannels // seconds for which its memory channels carry data for the host's cores
-	byRows     // what units in its GPUs' memory open, read, take in and move, as hbm.Tally has it
+	byUp       // seconds of its links up
+	byChannels // seconds in which its memory channels carry data for the host's cores
+	byRows     // activity of units in its GPUs' memory, as in hbm.Tally
 	byReads
 	byQueries
 	byMoves
@@ -55,13 +55,13 @@ const (
 // draw is joules, or watts, by component.
 type draw [draws]float64
 
-// ofRank returns what a rank takes as a part of what a node draws.
+// ofRank places the joules of a rank among the components of a node.
 func ofRank(j ranks.Joules) (d draw) {
 	copy(d[drawActivate:], j[:])
 	return d
 }
 
-var _ [ranks.DrawParts]struct{} = [drawRankUnits - drawActivate + 1]struct{}{} // the parts of a rank lie together
+var _ [ranks.DrawParts]struct{} = [drawRankUnits - drawActivate + 1]struct{}{} // the parts of a rank are adjacent
 
 func (d *draw) add(o *draw, n float64) {
 	for i := range d {
@@ -76,16 +76,16 @@ func (d *draw) total() (sum float64) {
 	return sum
 }
 
-// Watts is the watts of a replica with its share of the node. It is linear in everything that the replica does, so
-// that the parts of a run add up to the run.
+// Watts is the power of a replica with its share of the node. It is linear in the replica's work, so that the
+// parts of a run add up to the run.
 type Watts struct {
 	each [causes]draw
 	pue  float64
-	rank float64 // watts of one while it attends, or is read at the channel's rate
-	dimm float64 // watts of one with all its ranks attending, or one read so
+	rank float64 // watts of one rank while it attends, or is read at the channel's rate
+	dimm float64 // watts of one DIMM with all ranks attending, or one of them read at the channel's rate
 }
 
-// of turns the amounts of all causes into joules, and adds cooling.
+// of converts the amounts of all causes to joules, and adds cooling.
 func (p *Watts) of(q *[causes]float64) (sum draw) {
 	for i := range q {
 		if q[i] != 0 { // most systems have few causes
@@ -96,7 +96,7 @@ func (p *Watts) of(q *[causes]float64) (sum draw) {
 	return sum
 }
 
-// Joules returns what a replica and its cooling take that does this in so long a time.
+// Joules returns the energy of a replica and its cooling for this work in the time took.
 func (p *Watts) Joules(did *flow.Work, took units.Duration) float64 {
 	q := causesOfWork(did, took)
 	d := p.of(&q)
@@ -110,7 +110,7 @@ func (p DeviceWatts) Args() map[string]any {
 	return map[string]any{"GPUs": p.gpus, "DIMMs and units": p.memory, "host and board": p.host, "cooling": p.cooling}
 }
 
-// Draws returns the mean watts of a replica that does this in the time took.
+// Draws returns the mean watts of a replica that does this work in the time took.
 func (p *Watts) Draws(did *flow.Work, took units.Duration) DeviceWatts {
 	if took <= 0 {
 		return DeviceWatts{}
@@ -122,7 +122,7 @@ func (p *Watts) Draws(did *flow.Work, took units.Duration) DeviceWatts {
 	return w
 }
 
-// causesOfWork returns what work amounts to, in so long a time.
+// causesOfWork returns the causes of power of work in the time took.
 func causesOfWork(w *flow.Work, took units.Duration) [causes]float64 {
 	var seconds [flow.Booked]float64
 	for i := range seconds {
@@ -131,7 +131,7 @@ func causesOfWork(w *flow.Work, took units.Duration) [causes]float64 {
 	return causesOf(&w.Effort, took.Seconds(), &seconds)
 }
 
-// causesOfRun is the same of all replicas, each for so long.
+// causesOfRun returns the causes of power of all replicas in the time took.
 func causesOfRun(b *flow.Busy, took units.Duration, replicas int) [causes]float64 {
 	var seconds [flow.Booked]float64
 	for i := range seconds {
@@ -140,7 +140,7 @@ func causesOfRun(b *flow.Busy, took units.Duration, replicas int) [causes]float6
 	return causesOf(&b.Effort, float64(replicas)*took.Seconds(), &seconds)
 }
 
-// causesOf returns what draws power in a time, in which resources were busy for these seconds.
+// causesOf returns the causes of power in a time, in which resources were busy for these seconds.
 func causesOf(e *flow.Effort, took float64, busy *[flow.Booked]float64) [causes]float64 {
 	return [causes]float64{
 		byTime: took, byGPUWork: e.Joules.Prefill + e.Joules.Decode, byPrompts: e.Joules.Prefill, byGPUTime: busy[flow.OfGPU], byTokens: float64(e.Tokens),

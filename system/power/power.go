@@ -13,21 +13,21 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// Meter tells what the hardware of a node draws for what it does.
+// Meter computes the power of a node's hardware for its work.
 type Meter struct {
 	Hardware *flow.Hardware
 	kinds.CommandTables
 	host bool // the system uses the host's memory
 }
 
-// NewMeter returns what tells the energy of a node; host says that its system uses the host's memory.
+// NewMeter returns the meter of a node; host says that its system uses the host's memory.
 func NewMeter(h *flow.Hardware, t kinds.CommandTables, host bool) *Meter {
 	own := *h
 	own.Config = priced(h.Config, host)
 	return &Meter{&own, t, host}
 }
 
-// restsOn returns the constants that a component is made of, beside those of [gpu.power] and [dram.power].
+// restsOn returns the constants on which a component rests, beside those of [gpu.power] and [dram.power].
 func (n *Meter) restsOn(component int) []energy.Constant {
 	s := &n.Hardware.Config.Energy
 	if component == drawHBMPIM && n.Stack != nil {
@@ -41,7 +41,7 @@ func (n *Meter) restsOn(component int) []energy.Constant {
 	}[component]
 }
 
-// Power returns what a replica draws, with constants at a place of their bands.
+// Power returns the power of a replica, with constants at a place of their bands.
 func (n *Meter) Power(at energy.Place) *Watts {
 	cfg, e := n.Hardware.Config, n.Hardware.Config.Energy.At(at)
 	m, replicas := &cfg.Model, float64(n.Hardware.Config.Replicas())
@@ -62,7 +62,7 @@ func (n *Meter) Power(at energy.Place) *Watts {
 	p.each[byPrompts][drawGPU] = float64([energy.Places]float64{energy.Low: -1, energy.High: 1}[at] * cfg.GPU.Power.PromptBand * e.GPU)
 	p.each[byGPUTime][drawGPU] = -t[drawGPU]
 
-	link := gpus * float64(n.Hardware.LinkShare()) // bytes a second
+	link := gpus * float64(n.Hardware.LinkShare()) // bytes per second
 	if n.host || n.Hardware.HostTier() {
 		p.each[byDown], p.each[byUp] = ofRank(d.Stream(link, 0, 1)), ofRank(d.Stream(link, 1, 0))
 		p.each[byDown][drawRankUnits] = link / d.Rate * e.RelayoutUnit
@@ -90,7 +90,7 @@ func (n *Meter) Power(at energy.Place) *Watts {
 		clocks := n.Kernels.Table.Pace.Clocks(int64(long.Clocks), &long)
 		p.rank = float64(attending.Total()/(float64(clocks)*cfg.DRAM.TCK.Seconds())*computes) + d.Idle()
 		p.dimm = float64(p.rank*float64(ranks.DIMMRanks(cfg))) + e.DIMMBuffer
-		if limit := cfg.PIM.PowerLimit; limit > 0 { // at the high ends of constants ranks would wait for longer
+		if limit := cfg.PIM.PowerLimit; limit > 0 { // with constants at their high ends, ranks would wait longer
 			p.dimm = min(p.dimm, limit)
 		}
 	case n.host: // CPUs attend
@@ -115,7 +115,7 @@ func EnergyLaw(r *results.EnergyReport, end units.Duration) error {
 	return nil
 }
 
-// Report returns what the node draws in a run that ends at end, without ratios to tokens.
+// Report returns the energy of a node in a run that ends at end, without ratios to tokens.
 func (n *Meter) Report(b *flow.Busy, end units.Duration) results.EnergyReport {
 	q := causesOfRun(b, end, n.Hardware.Config.Replicas())
 	var at [energy.Places]draw
@@ -153,7 +153,7 @@ func (n *Meter) Report(b *flow.Busy, end units.Duration) results.EnergyReport {
 	return r
 }
 
-// notKnown says what energy of DIMMs lacks, "" where nothing.
+// notKnown says which energy of DIMMs is missing, "" for none.
 func notKnown(cfg *configs.Config) string {
 	if why := cfg.DRAM.NotKnown(); why != "" {
 		return "DRAM chips: " + why

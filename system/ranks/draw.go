@@ -6,7 +6,7 @@ import (
 	"github.com/l3sim/l3sim/pim/machine"
 )
 
-// Parts of what a rank draws, in the order of results.EnergyComponents.
+// Parts of a rank's power, in the order of results.EnergyComponents.
 const (
 	DrawActivate = iota
 	DrawRead
@@ -22,10 +22,10 @@ const (
 	DrawParts
 )
 
-// Joules is what a rank takes, by part.
+// Joules is the energy of a rank, by part.
 type Joules [DrawParts]float64
 
-// Total returns all parts together.
+// Total returns the sum of all parts.
 func (j *Joules) Total() (sum float64) {
 	for _, v := range j {
 		sum += v
@@ -33,21 +33,21 @@ func (j *Joules) Total() (sum float64) {
 	return sum
 }
 
-// Draw is what the commands of one rank take.
+// Draw is the energy of the commands of one rank.
 type Draw struct {
 	spec                  *dram.Spec
 	e                     *energy.Point
-	activate, read, write float64 // joules of a bank's ACT and PRE, and of a burst without its pins
+	activate, read, write float64 // joules of a bank's ACT and PRE; of a burst without its pins
 	io                    float64 // joules of a burst on the pins
-	Refresh, Closed       float64 // watts: of REFs, and of standby with rows closed
-	opens, opensAll       float64 // watts that open rows add to standby: of one bank, of all banks
+	Refresh, Closed       float64 // watts of refresh; of standby with rows closed
+	opens, opensAll       float64 // watts that open rows add to standby: of one bank; of all banks
 	VPP                   float64 // watts of the word lines' supply
-	Rate                  float64 // bytes a second of the channel
+	Rate                  float64 // bytes per second of the channel
 	RankLevel             bool    // units are on the buffer chips
 }
 
-// NewDraw derives the joules of single commands and the watts of states from the standard's own meter, so that
-// both agree.
+// NewDraw derives the joules of single commands and the watts of states from the standard's own power meter,
+// so that both agree.
 func NewDraw(s *dram.Spec, e *energy.Point) Draw {
 	of := func(clocks int64, commands ...dram.Command) dram.Energy {
 		m := dram.NewEnergyMeter(s, 1)
@@ -71,7 +71,7 @@ func NewDraw(s *dram.Spec, e *energy.Point) Draw {
 // Idle returns the watts of a rank without commands: standby, refresh, the word lines' supply.
 func (d *Draw) Idle() float64 { return d.Closed + d.Refresh + d.VPP }
 
-// Stream returns the joules of bytes that the host reads reads times and writes writes times, row after row.
+// Stream returns the joules of bytes that the host reads reads times and writes writes times, row by row.
 func (d *Draw) Stream(bytes, reads, writes float64) Joules {
 	bursts := bytes / float64(d.spec.BurstBytes())
 	return d.commands(&machine.Activity{
@@ -80,7 +80,8 @@ func (d *Draw) Stream(bytes, reads, writes float64) Joules {
 	})
 }
 
-// commands returns the joules of the commands of a rank's activity, and of open rows, one bank at a time.
+// commands returns the joules of the commands of a rank's activity, and of open rows, with one bank open
+// at a time.
 func (d *Draw) commands(a *machine.Activity) (sum Joules) {
 	sum[DrawActivate], sum[DrawUnitRead] = a.Activates*d.activate, a.UnitReads*d.read*d.e.PIMRead
 	sum[DrawRead], sum[DrawWrite], sum[DrawIO] = a.Reads*d.read, a.Writes*d.write, (a.Reads+a.Writes)*d.io
@@ -88,9 +89,9 @@ func (d *Draw) commands(a *machine.Activity) (sum Joules) {
 	return sum
 }
 
-// Attention returns the joules of a rank's activity with its units: those at the banks work while banks read for them, or
-// as many multipliers on the buffer chip while bursts come, and adders and softmax all the time. All banks stand open while
-// one does, which is so but for the clocks in which they open one after another.
+// Attention returns the joules of a rank's activity with its units. Units at the banks work while banks read for them, or
+// as many multipliers on the buffer chip while bursts arrive; adders and softmax always work. All banks count as open while
+// one is, which holds except for the clocks in which they open one after another.
 func (d *Draw) Attention(a *machine.Activity) Joules {
 	s, tCK := d.spec, d.spec.TCK.Seconds()
 	sum, busy := d.commands(a), float64(a.UnitReads*float64(s.TCCDL))

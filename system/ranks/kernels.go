@@ -12,27 +12,27 @@ import (
 	"github.com/l3sim/l3sim/system/flow"
 )
 
-// Kernels is what attention takes on the ranks of DIMM-PIM, and transfers to them. Nodes share it: it does not
+// Kernels is the times of attention on DIMM-PIM ranks, and of transfers to them. Nodes share it: it does not
 // change once it has been measured.
 type Kernels struct {
 	Table     *tables.KernelTable
 	Sequence  sequence
-	Stored    sequence // of heads whose keys and values are all there before; set where heads are striped
+	Stored    sequence // of heads whose keys and values are all stored before; set if heads are striped
 	transfers *tables.TransferTable
-	bounds    *tables.BoundTable    // of pages; nil where they are not on the ranks
+	bounds    *tables.BoundTable    // of pages; nil if they are not on the ranks
 	written   *tables.TransferTable // of bounds, which are as wide as a key and a value of FP16
 }
 
-// ranks is all of a configuration that its kernels depend on.
+// ranks is the part of a configuration on which its kernels depend.
 type ranks struct {
 	pim    pim.Spec
 	dram   dram.Spec
 	shape  pim.HeadShape
-	pace   tables.Pace      // of the limit of a DIMM's power
+	pace   tables.Pace      // for the limit of a DIMM's power
 	atHome bool             // a step's own key and value go to the ranks before its attention
 	parts  bool             // some heads attend without the newest token: parts, or prefixes
-	pages  policy.PagesSpec // what of it bounds of pages depend on
-	group  int              // query heads of a KV head, which score bounds of pages; 0 where nobody does
+	pages  policy.PagesSpec // the part that bounds of pages depend on
+	group  int              // query heads of a KV head, which score bounds of pages; 0 if nothing does
 }
 
 func ranksOf(h *flow.Hardware) (ranks, error) {
@@ -60,14 +60,14 @@ func Spec(h *flow.Hardware) *pim.Spec {
 	return &spec
 }
 
-// Kernels are measured once for all nodes whose ranks are alike: most points of a sweep, and all rates of a search, differ elsewhere. Tables of
-// heads serve ranks that differ in the limit of power, or in how keys and values are divided over the channels.
+// Kernels are measured once for all nodes with equal ranks: most points of a sweep, and all rates of a search, differ elsewhere. Tables of
+// heads serve ranks that differ only in the power limit, or in how keys and values are divided over the channels.
 var (
 	measured      recent[ranks, *Kernels]
 	measuredHeads recent[heads, *tables.KernelTable]
 )
 
-// heads is all that a table of heads depends on, before they keep a pace.
+// heads is all that a table of heads depends on, before a pace applies.
 type heads struct {
 	pim    pim.Spec
 	dram   dram.Spec
@@ -75,25 +75,25 @@ type heads struct {
 	stored bool // NewStoredTable
 }
 
-// mostMeasured bounds the memory of a recent: a value has about a megabyte.
+// mostMeasured bounds the memory of a recent, at about a megabyte per value.
 const mostMeasured = 32
 
-// recent has the values that were measured lately, by all that they depend on.
+// recent caches measured values, by all that they depend on.
 type recent[K comparable, V any] struct {
 	sync.Mutex
 	by   map[K]*once[V]
 	uses int
 }
 
-// once is a value, once somebody has measured it.
+// once is a value that is measured on first use.
 type once[V any] struct {
 	sync.Mutex
 	value V
 	known bool
-	used  int // the use of the recent that was its last one
+	used  int // counter of the recent at its last use
 }
 
-// of returns the place for a value. Where there are too many it forgets the one that was not used for longest.
+// of returns the place for a value. A full cache drops the least recently used one.
 func (m *recent[K, V]) of(key K) *once[V] {
 	m.Lock()
 	defer m.Unlock()
@@ -119,7 +119,7 @@ func (m *recent[K, V]) of(key K) *once[V] {
 	return o
 }
 
-// get returns what measure does, unless somebody has asked for it lately. Errors are not kept.
+// get returns the result of measure from the cache, or measures it. Errors are not cached.
 func (m *recent[K, V]) get(key K, measure func() (V, error)) (V, error) {
 	o := m.of(key)
 	o.Lock()
@@ -132,7 +132,8 @@ func (m *recent[K, V]) get(key K, measure func() (V, error)) (V, error) {
 	return value, err
 }
 
-// KernelsOf measures what the ranks of a configuration take, unless a node with equal ranks has.
+// KernelsOf returns the kernels of a configuration's ranks, which it measures unless a node with
+// equal ranks has.
 func KernelsOf(h *flow.Hardware) (*Kernels, error) {
 	r, err := ranksOf(h)
 	if err != nil {
@@ -141,7 +142,7 @@ func KernelsOf(h *flow.Hardware) (*Kernels, error) {
 	return measured.get(r, func() (*Kernels, error) { return newKernels(h.Config, &r) })
 }
 
-// newKernels measures attention on ranks and transfers to them. Errors are told in terms of the configuration.
+// newKernels measures attention on ranks and transfers to them. Its errors name keys of the configuration.
 func newKernels(cfg *configs.Config, of *ranks) (*Kernels, error) {
 	table, err := headTable(cfg, &of.pim, of.shape, of.pace, !of.atHome)
 	if err != nil {
@@ -165,11 +166,11 @@ func newKernels(cfg *configs.Config, of *ranks) (*Kernels, error) {
 	return k, nil
 }
 
-// headTable measures heads, of which all keys and values may be stored before, and has them keep a pace.
+// headTable measures heads at a pace. With stored, all their keys and values are stored before.
 func headTable(cfg *configs.Config, unit *pim.Spec, shape pim.HeadShape, pace tables.Pace, stored bool) (*tables.KernelTable, error) {
 	d := &cfg.DRAM.Spec
 	key := heads{pim: *unit, dram: *d, shape: shape, stored: stored}
-	key.pim.PowerLimit = 0 // the pace
+	key.pim.PowerLimit = 0 // the pace accounts for it
 	t, err := measuredHeads.get(key, func() (*tables.KernelTable, error) {
 		if stored {
 			return tables.NewStoredTable(unit, d, shape)
@@ -184,7 +185,7 @@ func headTable(cfg *configs.Config, unit *pim.Spec, shape pim.HeadShape, pace ta
 	return &own, nil
 }
 
-// addBounds measures what ranks take for bounds of pages, where the policy has them there.
+// addBounds measures the work of ranks for bounds of pages, if the policy has them there.
 func (k *Kernels) addBounds(cfg *configs.Config, of *ranks) (err error) {
 	by, topK, shape := of.pages.SelectDevice, of.pages.TopKLatency, of.shape
 	shape.Queries = of.group // each token of a step makes a list of its own
@@ -197,7 +198,7 @@ func (k *Kernels) addBounds(cfg *configs.Config, of *ranks) (err error) {
 		return InSection(cfg, "pim", err)
 	}
 	k.bounds.Pace = of.pace
-	// Bounds have FP16 and no scales, whatever keys and values have.
+	// Bounds are in FP16 without scales, whatever the format of keys and values.
 	k.written, err = tables.NewTransferTable(&of.dram, pim.HeadShape{HeadDim: shape.HeadDim, Queries: shape.Queries, ElementBits: 16})
 	if err != nil {
 		return InSection(cfg, "dram", err)

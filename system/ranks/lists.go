@@ -6,9 +6,9 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-const listEntry = 2 // the bytes of a page's number in a list that goes to a rank
+const listEntry = 2 // bytes of a page number in a list for a rank
 
-// differs says that the heads of a layer do not all attend alike at home.
+// differs says that the heads of a layer do not all attend alike on ranks.
 func (d *Devices) differs() bool {
 	for run := range d.Attends.Runs {
 		classes := 0
@@ -24,15 +24,15 @@ func (d *Devices) differs() bool {
 	return false
 }
 
-// onChannel returns how many heads the fullest channel has where heads are dealt evenly.
+// onChannel returns the number of heads on the fullest channel if heads are dealt evenly.
 func (d *Devices) onChannel(heads int) int { return (heads + d.channels - 1) / d.channels }
 
-type listOf struct{ page, pages, chosen, group int } // what the rows and tokens of a list depend on
+type listOf struct{ page, pages, chosen, group int } // determines the rows and tokens of a list
 
-type pageList struct{ pages, rows int } // the pages of a list and the rows that they lie in
+type pageList struct{ pages, rows int } // number of pages in a list, and of rows that contain them
 
-// list returns the tokens that a head of a class reads for a request with a context, the rows that they lie
-// in, and how many of them lie in the last one.
+// list returns the tokens that a head of a class reads for a request with a context, the number of rows
+// that contain them, and the number of tokens in the last row.
 func (d *Devices) list(c *policy.Class, request, context int) (tokens, rows, last int) {
 	row, page := d.Table.RowTokens(), c.Page
 	tokens = c.Tokens[request]
@@ -73,8 +73,8 @@ func (d *Devices) list(c *policy.Class, request, context int) (tokens, rows, las
 	return tokens, min(max(rows, least), most), (newest-1)%row + 1
 }
 
-// singles is list for tokens that are chosen one by one. All banks read the same columns, so that units read whole chunks, of which the rank's
-// unit gives what is not chosen no weight.
+// singles is list for tokens that are chosen one by one. All banks read the same columns, so units read whole chunks, and the rank's unit
+// weighs tokens that were not chosen with 0.
 func (d *Devices) singles(chosen, context int) (tokens, rows, last int) {
 	row, chunk := d.Table.RowTokens(), d.Table.ChunkTokens()
 	key := listOf{1, context, chosen, 1}
@@ -115,9 +115,9 @@ func quadTokens(pages, newest, row int) (tokens, rows, last int) {
 	return (rows-1)*row + last, rows, last
 }
 
-// scatter returns a list of chosen pages, the newest and others that lie anywhere with equal chance: with
-// several heads those that any of them chooses, each for itself; and the rows in which they lie, where a row has several.
-// Both are means, rounded up. Real choices lie closer together: this is the pessimistic end.
+// scatter returns a list of chosen pages: the newest, and others at random places. With several heads it is the union of
+// their independent choices. With several pages in a row it also counts the rows that contain them. Both are means,
+// rounded up. Real choices are closer together, so this is pessimistic.
 func (l listOf) scatter(row int) pageList {
 	others, chosen := float64(l.pages-1), float64(l.chosen-1)
 	if others == 0 {
@@ -141,7 +141,7 @@ func (l listOf) scatter(row int) pageList {
 	return x
 }
 
-// ceil rounds up, but for what rounding of sums may have added.
+// ceil rounds up, but not for the rounding error of sums.
 func ceil(x float64) int {
 	n := int(x)
 	if x-float64(n) > 1e-9 {
@@ -150,7 +150,7 @@ func ceil(x float64) int {
 	return n
 }
 
-// headClocks returns what one head of a class takes for a request within a sequence of heads.
+// headClocks returns the clocks of one head of a class for a request, within a sequence of heads.
 func (d *Devices) headClocks(c *policy.Class, request int) int64 {
 	tokens := c.Tokens[request]
 	if c.Page == 0 {
@@ -160,7 +160,7 @@ func (d *Devices) headClocks(c *policy.Class, request int) int64 {
 	return d.Table.ListInSequence(tokens, rows, last)
 }
 
-// drain returns what a head of headClocks takes beyond that as the first one, whose drain hides behind no other head's.
+// drain returns the additional clocks of the first head of a sequence, whose drain hides behind no other head.
 func (d *Devices) drain(c *policy.Class, request int) int64 {
 	tokens := c.Tokens[request]
 	if c.Page == 0 {
@@ -170,8 +170,8 @@ func (d *Devices) drain(c *policy.Class, request int) int64 {
 	return d.Table.ListAlone(tokens, rows) - d.headClocks(c, request)
 }
 
-// chooses adds the work of choosing pages for a request, beside attention: the clocks of each head that chooses on its
-// rank or stores bounds there, and the transfers down for all heads.
+// chooses adds the work of choosing pages for a request, besides attention: the clocks of each head that chooses on
+// its rank or stores bounds there, and the transfers down for all heads.
 func (d *Devices) chooses(x *policy.Step, request int) (clocks int64, v vectors) {
 	for i := range x.Choose {
 		c := &x.Choose[i]
@@ -189,7 +189,7 @@ func (d *Devices) chooses(x *policy.Step, request int) (clocks int64, v vectors)
 			continue
 		}
 		list := d.bounds.Select(c.Scored[request])
-		if c.Softmax { // a score of each query head a clock, before their sums are ranked
+		if c.Softmax { // a score of each query head per clock, before their sums are ranked
 			list += int64(d.group() * c.Ranked[request])
 		}
 		clocks += int64(c.Times()) * list // one after another

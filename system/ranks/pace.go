@@ -13,10 +13,11 @@ import (
 	"github.com/l3sim/l3sim/pim/tables"
 )
 
-// leastPower is the watts that pim.power_limit must leave a DIMM for attention: with less a head would take seconds.
+// leastPower is the least power in watts that pim.power_limit must leave a DIMM for attention: with less, a head
+// would take seconds.
 const leastPower = 0.1
 
-// AttentionDraw returns what the commands of a rank with such units take, with constants at a place of their bands.
+// AttentionDraw returns the energy of commands of a rank with such units, with constants at a place of their bands.
 func AttentionDraw(cfg *configs.Config, unit *pim.Spec, at energy.Place) Draw {
 	e := cfg.Energy.At(at)
 	d := NewDraw(cfg.RankSpec(), &e)
@@ -24,7 +25,7 @@ func AttentionDraw(cfg *configs.Config, unit *pim.Spec, at energy.Place) Draw {
 	return d
 }
 
-// OfEach returns the joules of one of each of an activity's counts.
+// OfEach returns the joules of one unit of each of an activity's counts.
 func (d *Draw) OfEach() (each machine.Activity) {
 	of := func(one machine.Activity) float64 {
 		j := d.Attention(&one)
@@ -36,14 +37,14 @@ func (d *Draw) OfEach() (each machine.Activity) {
 	}
 }
 
-// DIMMRanks returns the ranks of a DIMM: in DDR5 on both of its sub-channels.
+// DIMMRanks returns the number of ranks of a DIMM: in DDR5 over both of its sub-channels.
 func DIMMRanks(cfg *configs.Config) int {
 	return cfg.Energy.RanksPerDIMM * cfg.DRAM.Rules().SubChannels
 }
 
 // paceOf returns the pace of units at which a DIMM draws no more than pim.power_limit. Each rank has an equal share of what
-// standby, refresh and buffers leave, whether its neighbours attend or not. Clocks of a rank's work are those without refresh, so
-// that a clock has the joules of the time with it.
+// standby, refresh and buffers leave, whether its neighbours attend or not. A rank's clocks exclude refresh, so a clock gets the
+// joules of a clock's time with refresh.
 func paceOf(cfg *configs.Config, unit *pim.Spec) (p tables.Pace, err error) {
 	limit := cfg.PIM.PowerLimit
 	if limit == 0 {
@@ -61,8 +62,8 @@ func paceOf(cfg *configs.Config, unit *pim.Spec) (p tables.Pace, err error) {
 	return tables.Pace{Each: d.OfEach(), Clock: (limit - static) / ranks * s.TCK.Seconds() / computes}, nil
 }
 
-// HeadTable measures attention on the ranks of a configuration with such units, at the pace of its limit of power. Errors are
-// told in terms of the configuration.
+// HeadTable measures attention on the ranks of a configuration with such units, at the pace of its power limit. Its errors
+// name keys of the configuration.
 func HeadTable(cfg *configs.Config, unit *pim.Spec, shape pim.HeadShape) (*tables.KernelTable, error) {
 	pace, err := paceOf(cfg, unit)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// attend adds attention at home to the groups of its requests.
+// attend adds attention on ranks to the groups of its requests.
 func (d *Devices) attend(groups []GroupCost, requests []scheduler.Decoding, x *policy.Step) {
 	if d.Stripe.Parts > 0 {
 		d.attendStriped(groups, requests, x, false)
@@ -32,7 +32,7 @@ func (d *Devices) attend(groups []GroupCost, requests []scheduler.Decoding, x *p
 	d.attendEvenly(groups, requests, x)
 }
 
-// attendEvenly is attend where all channels have as many heads of each class, or as if they had as many as the fullest.
+// attendEvenly is attend if all channels have the same number of heads of each class, or can be treated as the fullest.
 func (d *Devices) attendEvenly(groups []GroupCost, requests []scheduler.Decoding, x *policy.Step) {
 	if c := d.whole(x); c != nil {
 		d.attendWhole(groups, requests, c)
@@ -43,8 +43,8 @@ func (d *Devices) attendEvenly(groups []GroupCost, requests []scheduler.Decoding
 	}
 }
 
-// whole returns the one class at home whose heads read all of their tokens in order, where a step has no other there
-// and nobody chooses pages; else nil.
+// whole returns the only class on ranks, if its heads read all of their tokens in order and nothing chooses pages;
+// else nil.
 func (d *Devices) whole(x *policy.Step) (only *policy.Class) {
 	if d.single || len(x.Choose) > 0 || x.Bounds.Heads > 0 {
 		return nil
@@ -60,7 +60,7 @@ func (d *Devices) whole(x *policy.Step) (only *policy.Class) {
 	return only
 }
 
-// attendWhole is place for all requests of such a class, which move the same.
+// attendWhole is place for all requests of such a class; their transfers are the same.
 func (d *Devices) attendWhole(groups []GroupCost, requests []scheduler.Decoding, c *policy.Class) {
 	n := d.onChannel(c.Heads)
 	for i := range requests {
@@ -83,8 +83,8 @@ func (d *Devices) attendWhole(groups []GroupCost, requests []scheduler.Decoding,
 	}
 }
 
-// place adds a request's attention on a channel to its group. The first head of a layer at home is on
-// channel first, the next one on the next; a channel of -1 is the fullest where heads are dealt evenly.
+// place adds a request's attention on a channel to its group. The heads of a layer on ranks go to
+// successive channels from first on; a channel of -1 is the fullest of an even deal.
 func (d *Devices) place(g *GroupCost, x *policy.Step, request, first, channel int) {
 	chooses, v := d.chooses(x, request)
 	attends := false
@@ -113,7 +113,7 @@ func (d *Devices) place(g *GroupCost, x *policy.Step, request, first, channel in
 			g.Drain = d.drain(c, request)
 		}
 		head := d.headClocks(c, request) + chooses
-		chooses = 0 // the first class is the one that chooses
+		chooses = 0 // only the first class chooses
 		g.Clocks += int64(n) * head
 		if !d.single {
 			n = 1
@@ -128,7 +128,7 @@ func (d *Devices) place(g *GroupCost, x *policy.Step, request, first, channel in
 	}
 }
 
-// dealt returns how many heads a channel has when heads are dealt to the channels in turn, from first on.
+// dealt returns how many heads a channel has if heads are dealt to the channels in turn, from first on.
 func (d *Devices) dealt(heads, first, channel int) int {
 	n := heads / d.channels
 	if (channel-first%d.channels+d.channels)%d.channels < heads%d.channels {
@@ -137,10 +137,10 @@ func (d *Devices) dealt(heads, first, channel int) int {
 	return n
 }
 
-// attendApart is attend for the requests of one offset, where not all channels have as many heads of each
+// attendApart is attend for the requests of one offset if channels have different numbers of heads of a
 // class. The rankset takes as long as its busiest rank.
 func (d *Devices) attendApart(g *GroupCost, requests []scheduler.Decoding, x *policy.Step, offset int32) {
-	clear(d.byChannel) // beyond what all channels have
+	clear(d.byChannel) // in addition to what all channels have
 	all, sum := int64(0), int64(0)
 	for i := range requests {
 		if requests[i].Offset != offset {
@@ -182,8 +182,8 @@ func (d *Devices) busiest() (channel int) {
 	return channel
 }
 
-// beyond returns how many heads at home do not divide over the channels in the run of most layers that have any: of the
-// first class, which attends over most.
+// beyond returns how many heads on ranks do not divide over the channels, in the run with most layers that has such
+// heads: of the first class, which attends over most.
 func (d *Devices) beyond() (rest int) {
 	most := 0
 	for run, layers := range d.Attends.Runs {
@@ -200,11 +200,12 @@ func (d *Devices) beyond() (rest int) {
 	return rest
 }
 
-// Apart says that requests have heads beyond as many on every channel, and that these begin where each request was given a channel.
+// Apart says that heads of requests do not divide over the channels, and that the remaining ones begin on a channel given to each
+// request.
 func (d *Devices) Apart() bool { return d.Rest > 0 && !d.Fixed }
 
-// Rotate gives each new request of a batch the channel on which its heads begin: where its further heads meet the
-// fewest tokens of the others of its offset. It stays there.
+// Rotate gives each new request of a batch the channel on which its heads begin: where its remaining heads meet
+// the fewest tokens of the other requests of its offset. It keeps that channel.
 func (d *Devices) Rotate(b *scheduler.Batch) {
 	for s := range b.Sub {
 		for i := range b.Sub[s].Prefill {
@@ -218,7 +219,7 @@ func (d *Devices) Rotate(b *scheduler.Batch) {
 	}
 }
 
-// give gives a request its channel, if it has none.
+// give gives a request its channel if it has none.
 func (d *Devices) give(b *scheduler.Batch, request int32, offset int32) {
 	for int(request) >= len(d.first) {
 		d.first = append(d.first, 0)
@@ -260,9 +261,9 @@ func (d *Devices) give(b *scheduler.Batch, request int32, offset int32) {
 	d.first[request] = int32(best) + 1
 }
 
-// attendByHead adds attention of heads that differ. A layer's heads lie on the channels in
-// blocks, and each request's first block on a channel of its own, so that none has the longest
-// heads of all. The rankset takes as long as its busiest rank, one a channel.
+// attendByHead adds attention of heads that differ. A layer's heads are on the channels in blocks.
+// Each request's first block is on a channel of its own choice, so that no channel has the longest
+// heads of all requests. The rankset takes as long as its busiest rank.
 func (d *Devices) attendByHead(groups []GroupCost, requests []scheduler.Decoding, c *policy.Class) {
 	for offset := range groups {
 		g, sum := &groups[offset], int64(0)
@@ -308,7 +309,7 @@ func (d *Devices) headsOn(g *GroupCost, requests []scheduler.Decoding, c *policy
 	}
 }
 
-// ChannelOf returns the channel of a head of a request, where a channel has a block of heads, or heads that do not divide
+// ChannelOf returns the channel of a head of a request, if a channel has a block of heads or if heads that do not divide
 // are dealt in turn.
 func (d *Devices) ChannelOf(request int32, head int) int {
 	if d.uneven {
@@ -317,10 +318,9 @@ func (d *Devices) ChannelOf(request int32, head int) int {
 	return (head/d.perChannel + d.Begins(request)) % d.channels
 }
 
-// Begins returns the channel on which the heads of a request begin: where they were given one, that, else scattered by
-// the request's number: requests on one rankset and in one sub-batch are some fixed number apart, so that
-// taking turns would have them all begin alike. The mixing is that of splitmix64
-// (https://prng.di.unimi.it/splitmix64.c).
+// Begins returns the channel on which the heads of a request begin: the one given to it, else a pseudo-random one from
+// the request's number. Requests of one rankset and sub-batch are a fixed number apart, so in turns they would all
+// begin on the same channel. The mixing is that of splitmix64 (https://prng.di.unimi.it/splitmix64.c).
 func (d *Devices) Begins(request int32) int {
 	switch {
 	case d.Fixed:
@@ -331,7 +331,7 @@ func (d *Devices) Begins(request int32) int {
 	return int(Scattered(request) % uint64(d.channels))
 }
 
-// Scattered returns a number for a request that is like a random one.
+// Scattered returns a pseudo-random number for a request.
 func Scattered(request int32) uint64 {
 	x := uint64(request+1) * 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9

@@ -6,23 +6,23 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// softmaxBytes are those of the maximum and the sum of a query head's softmax, with which outputs are merged.
+// softmaxBytes is the size of the maximum and the sum of a query head's softmax, needed to merge outputs.
 const softmaxBytes = 4
 
-// fetch is keys and values of prefixes that a cache has on a rankset and the GPUs need, in one layer: the host reads them
+// fetch is the transfer of cached prefixes on a rankset that the GPUs need, in one layer: the host reads keys and values
 // from the banks through the inverse re-layout, for which the rankset stops, and sends them up.
 type fetch struct {
 	Tokens int64       // of single heads on one channel
 	bytes  units.Bytes // of all heads
-	clocks int64       // of the channels' reads, refresh not counted
+	clocks int64       // of the channels' reads, without refresh
 	bursts int64       // on one channel
 	Read   units.Duration
 	Up     units.Duration
-	Data   units.Duration // for which the channels carry data
+	Data   units.Duration // time that the channels carry data
 }
 
 // Reuse adds the work of the ranks for a chunk whose prompt has a prefix in the cache. Either the chunk's tokens attend over the
-// prefix there, one by one; or the first chunk fetches it, and the GPUs keep it for the others.
+// prefix on the ranks, one by one; or the first chunk fetches it, and the GPUs keep it for the others.
 func (d *Devices) Reuse(groups []GroupCost, c *scheduler.Chunk) {
 	g := &groups[c.Offset]
 	if !d.Attends.PrefixStays {
@@ -33,7 +33,7 @@ func (d *Devices) Reuse(groups []GroupCost, c *scheduler.Chunk) {
 		return
 	}
 	head := d.Stored.At(c.Prefix)
-	if len(g.Heads) == 0 { // no other's drain to hide behind
+	if len(g.Heads) == 0 { // no other drain to hide behind
 		g.Drain = d.Stored.Table.Drain(c.Prefix)
 	}
 	g.Clocks += d.scoreClocks(c)
@@ -45,13 +45,14 @@ func (d *Devices) Reuse(groups []GroupCost, c *scheduler.Chunk) {
 	g.Vectors.add(&v)
 }
 
-// asked returns the vectors of a chunk whose tokens attend over a prefix at home: queries, and outputs to be merged.
+// asked returns the vectors of a chunk whose tokens attend over a prefix on ranks: queries, and outputs to be
+// merged.
 func (d *Devices) asked(c *scheduler.Chunk) vectors {
 	heads, all := int64(c.Tokens*d.perChannel), int64(c.Tokens*d.Attends.Heads)
 	return vectors{heads: heads, All: all, parts: heads, partsAll: all}
 }
 
-// TallyPrefixes counts the heads that attend at home over prefixes of the prompts of a sub-batch.
+// TallyPrefixes counts the heads that attend on ranks over prefixes of the prompts of a sub-batch.
 func (d *Devices) TallyPrefixes(sub *scheduler.SubBatch) {
 	for i := range sub.Prefill {
 		if c := &sub.Prefill[i]; d.Attends.Scores(c) {
@@ -65,8 +66,8 @@ func (d *Devices) scoreClocks(c *scheduler.Chunk) int64 {
 	return int64(c.Tokens*d.perChannel) * d.Stored.At(c.Prefix)
 }
 
-// Scoring returns the time that attention over prefixes at home adds to a sub-batch's prompts. It comes before the rest
-// of each layer, as the prompts' attention on the GPUs does.
+// Scoring returns the time that attention over prefixes on ranks adds to a sub-batch's prompts. It precedes the rest of
+// each layer, like the prompts' attention on the GPUs.
 func (d *Devices) Scoring(s *scheduler.SubBatch) (t units.Duration) {
 	for i := range s.Prefill {
 		t += units.Duration(d.Attends.Layers) * d.ScoringOf(&s.Prefill[i])
@@ -74,7 +75,7 @@ func (d *Devices) Scoring(s *scheduler.SubBatch) (t units.Duration) {
 	return t
 }
 
-// ScoringOf is scoring of one chunk in a layer.
+// ScoringOf is Scoring of one chunk in a layer.
 func (d *Devices) ScoringOf(c *scheduler.Chunk) units.Duration {
 	if !d.Attends.Scores(c) {
 		return 0
@@ -82,7 +83,7 @@ func (d *Devices) ScoringOf(c *scheduler.Chunk) units.Duration {
 	return d.Clock.Time(d.scoreClocks(c))
 }
 
-// fetch adds the transfer of a prefix of that many tokens.
+// fetch adds the transfer of a prefix of a number of tokens.
 func (d *Devices) fetch(f *fetch, tokens int) {
 	heads := int64(d.perChannel)
 	f.Tokens += heads * int64(tokens)
@@ -92,8 +93,8 @@ func (d *Devices) fetch(f *fetch, tokens int) {
 	f.clocks += heads*d.transfers.ReadBack(tokens) + d.transfers.Scales(scales)
 }
 
-// packPrefix sets what fetching takes. Where the CPU transposes elements it does so again. The host reads once, and sends
-// a head to each GPU that holds it.
+// packPrefix sets the cost of a fetch. If the CPU transposes elements on stores, it also does so here. The host reads
+// once, and sends a head to each GPU that holds it.
 func (d *Devices) packPrefix(f *fetch) {
 	if f.Tokens == 0 {
 		return
@@ -104,7 +105,7 @@ func (d *Devices) packPrefix(f *fetch) {
 	f.Up = flow.TransferTime(d.link, d.Attends.Copies*f.bytes)
 }
 
-// add adds the prefixes of another group, and not what they cost.
+// add adds the prefixes of another group, but not their cost.
 func (f *fetch) add(o *fetch) {
 	f.Tokens, f.bytes, f.bursts, f.clocks = f.Tokens+o.Tokens, f.bytes+o.bytes, f.bursts+o.bursts, f.clocks+o.clocks
 }

@@ -32,32 +32,32 @@ type Devices struct {
 	predicted []GroupCost       // scratch of layerPIM, one a rankset
 }
 
-// headMap is which heads of a request attend on which channel and rankset.
+// headMap says which heads of a request attend on which channel and rankset.
 type headMap struct {
 	channels            int
-	perChannel, queries int     // KV heads on the channel with most, queries of each in a step
+	perChannel, queries int     // KV heads on the fullest channel; queries of each in a step
 	verified            int64   // tokens that a step of a request verifies
-	uneven              bool    // not all channels have as many KV heads of a layer
+	uneven              bool    // channels have different numbers of a layer's KV heads
 	stores              bool    // a step's own key and value go to the ranks at once
-	single              bool    // heads differ, or their number by channel: each is a part of a group's attention by itself
+	single              bool    // heads differ, or their number by channel: each head is a separate part of a group's attention
 	merged              bool    // the GPUs attend over other tokens of the same heads
 	Stripe              stripe  // of the tokens of a head
 	Fixed               bool    // the heads of all requests begin on one channel
-	Rest                int     // heads that each request has beyond as many on every channel, in most layers
-	first               []int32 // channel on which a request's heads begin, from 1; by request, 0 for none given
-	byChannel           []int64 // scratch, one a channel
+	Rest                int     // heads of each request that do not divide over the channels, in most layers
+	first               []int32 // by request: 1 + channel on which its heads begin; 0 for none
+	byChannel           []int64 // scratch, by channel
 	busiestOf           []int   // scratch: the busiest channel of each lane
 }
 
-// wires are the links and channels between GPUs and ranks, and what commands take on them.
+// wires is the links and channels between GPUs and ranks, and the times of commands on them.
 type wires struct {
-	link, channel units.Bandwidth // of all the replica's links in one direction, and of all its channels
+	link, channel units.Bandwidth // of all the replica's links in one direction; of all its channels
 	Latency       units.Duration  // of a PCIe transfer down
 	UpLatency     units.Duration  // from the end of attention to the first data of results on the links
 	HostAccess    units.Duration  // of a host core to a rank's control region
 	Buffer        units.Bytes     // of all the replica's memory controllers; 0 for none
-	padding       units.Bandwidth // bytes that keys and values take on the channels over those on the links
-	transposed    *dram.Spec      // the DIMMs, where the CPU transposes elements; else nil
+	padding       units.Bandwidth // bytes of keys and values on the channels over those on the links
+	transposed    *dram.Spec      // the DIMMs, if the CPU transposes elements; else nil
 
 	burst             units.Duration // of data on a channel
 	burstBytes        int64
@@ -66,9 +66,9 @@ type wires struct {
 
 	tokenBytes   units.Bytes // of a token's key and value in one KV head
 	boundBytes   units.Bytes // of a page's bounds in one KV head
-	sums         int64       // bytes that come with the results of a KV head where these are merged
-	descriptor   int64       // bursts that the host writes to a rank for each head
-	resultBursts int64       // of one query head
+	sums         int64       // bytes added to a KV head's results if these are merged
+	descriptor   int64       // bursts that the host writes to a rank per head
+	resultBursts int64       // per query head
 	scales       int64       // bursts of scales beside a new key and value
 }
 
@@ -108,8 +108,8 @@ func New(h *flow.Hardware, a *flow.Attends, k *Kernels) *Devices {
 		d.scales = 1
 	}
 	d.resultBursts = d.bursts(units.Bytes(cfg.Model.HeadsOf(false).Value*cfg.Model.ElementBits+7) / 8)
-	// Of the host's round trips to memory, descriptors take a half on their way; attention ends
-	// half a round trip after a poll began, on average, and the next poll finds it.
+	// Descriptors take half of a round trip from host to memory. Attention ends on average half a
+	// round trip after a poll began, and the next poll finds it.
 	d.UpLatency = cfg.PCIe.Latency + cfg.PCIe.Wake + units.Duration(s.CL)*tCK + 2*d.HostAccess
 	split, _ := pim.Rearranges(cfg.Model.KVElementBits(), &cfg.DRAM.Spec) // validated with the configuration
 	if split && cfg.PIM.Relayout == pim.CPUTransposition {
@@ -118,20 +118,20 @@ func New(h *flow.Hardware, a *flow.Attends, k *Kernels) *Devices {
 	return d
 }
 
-// group returns the query heads of a KV head, each of which has a query for each token that a step verifies.
+// group returns the number of query heads of a KV head; each has a query for each token that a step
+// verifies.
 func (m *headMap) group() int { return m.queries / max(1, int(m.verified)) }
 
-// BesideKernels has the links lose the share of their rate that kernels take which run at the same time.
+// BesideKernels reduces the links' rate by the share that concurrent kernels take.
 func (d *Devices) BesideKernels(share float64) { d.link *= units.Bandwidth(1 - share) }
 
-// rankClock returns the clock of a rank that refreshes as the table says.
+// rankClock returns the clock of a rank with the table's refresh.
 func rankClock(h *flow.Hardware) dataflow.Clock {
 	s := &h.Config.DRAM.Spec
 	return dataflow.NewClock(s.TCK, int64(s.TREFI), int64(s.TREFI-s.TRFC))
 }
 
-// padding returns the bytes that keys and values take on the channels over those
-// that they take on the links.
+// padding returns the bytes that keys and values take on the channels over those on the links.
 func padding(h *flow.Hardware) units.Bandwidth {
 	g, _ := pim.NewGeometry(&h.Config.DRAM.Spec, h.Config.HeadShape()) // validated with the configuration
 	moved := g.HeadDim + g.ValueDim
@@ -141,10 +141,12 @@ func padding(h *flow.Hardware) units.Bandwidth {
 	return units.Bandwidth(g.PaddedDim+g.PaddedValueDim) / units.Bandwidth(moved)
 }
 
-// HalfDuplex says that the links can carry more both ways than the channels, which then serve one direction at a time.
+// HalfDuplex says that the links can carry more in both directions than the channels, which then serve one direction
+// at a time.
 func (d *Devices) HalfDuplex() bool { return d.link*(1+d.padding) > d.channel }
 
-// HeadsEach returns how many heads of a request a channel has that a transfer can come between.
+// HeadsEach returns the number of heads of a request on a channel between which a transfer can
+// come.
 func (d *Devices) HeadsEach() int {
 	if d.single || d.Stripe.Parts > 0 {
 		return 1
@@ -160,8 +162,8 @@ func pimPeak(h *flow.Hardware) units.Bandwidth {
 	return units.Bandwidth(float64(h.Config.Node.Channels*h.Config.Node.Ranksets) * rank)
 }
 
-// InSection completes an error about the ranks with the section of its key, and with
-// what the user changed: ranks are given in several sections.
+// InSection adds to an error about the ranks the section of its key and the user's changes, since
+// several sections describe ranks.
 func InSection(cfg *configs.Config, section string, err error) error {
 	return input.Edit(err, func(bad *input.Error) {
 		bad.Key = section + "." + bad.Key
@@ -171,7 +173,8 @@ func InSection(cfg *configs.Config, section string, err error) error {
 	})
 }
 
-// FillGroups sets the groups of a sub-batch in a run of layers, whose decoding takes x, and what they cost.
+// FillGroups sets the groups of a sub-batch in a run of layers, and their costs; x is the policy's decode
+// step.
 func (d *Devices) FillGroups(groups []GroupCost, sub *scheduler.SubBatch, x *policy.Step, run int) {
 	d.Gather(groups, sub, x, run)
 	for offset := range groups {
@@ -188,7 +191,7 @@ func (d *Devices) FillGroups(groups []GroupCost, sub *scheduler.SubBatch, x *pol
 	}
 }
 
-// Gather sets what the groups of a sub-batch attend over and move, and how long they attend.
+// Gather sets the attention and the transfers of a sub-batch's groups.
 func (d *Devices) Gather(groups []GroupCost, sub *scheduler.SubBatch, x *policy.Step, run int) {
 	for offset := range groups {
 		groups[offset].reset()

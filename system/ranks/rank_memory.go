@@ -20,7 +20,7 @@ func Ledger(h *flow.Hardware, rotation bool) *memory.Ledger {
 		Ranksets: h.Config.Node.Ranksets, Layers: h.Config.Model.Layers, HeadsPerChannel: h.Config.Model.KVHeads / channels,
 		UnitTokens: row, Capacity: int64(h.Config.RankRoom() / rankUnitBytes(h)), Rotation: rotation,
 	}
-	if h.Config.Comm.Stripe == scheduler.StripeRanksets { // all ranks of a channel are one
+	if h.Config.Comm.Stripe == scheduler.StripeRanksets { // all ranks of a channel are one memory
 		spec.Capacity, spec.Ranksets, spec.Rotation = spec.Capacity*int64(spec.Ranksets), 1, false
 	}
 	if channelsPool(h) {
@@ -35,11 +35,12 @@ func Ledger(h *flow.Hardware, rotation bool) *memory.Ledger {
 	return h.Keeping(memory.NewLedger(spec), rankUnit(h))
 }
 
-// channelsPool says that the ranks of all channels are one memory: heads are striped over them.
+// channelsPool says that the ranks of all channels are one memory, since heads are striped over
+// them.
 func channelsPool(h *flow.Hardware) bool { return h.Config.Comm.Stripe == scheduler.StripeChannels }
 
-// Memory is the KV memory of one replica in the DIMMs: every channel holds the
-// same, unless they are one pool.
+// Memory is the KV memory of one replica in the DIMMs: every channel holds the same, unless they
+// form one pool.
 func Memory(h *flow.Hardware) flow.KVMemory {
 	return flow.KVMemory{Unit: rankUnit(h), Capacity: Ledger(h, h.Config.Comm.Rotation).Capacity()}
 }
@@ -58,16 +59,16 @@ func rowTokens(h *flow.Hardware) int {
 }
 
 // rankClasses adds the classes of heads on a rank, with the memory that each holds. All numbers are those of the fullest
-// rank, since any rank may be it: heads that do not divide over the channels count as on the channel with most; heads
-// of a class that hold different amounts count as the one that holds most. Where layers differ, the layers of a rank
-// count as one, with the most heads of each class.
+// rank, which may be any rank: heads that do not divide over the channels count as on the fullest channel; heads of a
+// class that hold different amounts count as the one that holds most. If layers differ, the layers of a rank count as
+// one, with the most heads of each class.
 func rankClasses(h *flow.Hardware, spec *memory.LedgerSpec, p policy.Costs) {
 	ranks, layer, runs := 1, 0, p.Runs()
 	if spec.Rotation {
 		ranks = spec.Ranksets
 	}
 	on, same := make([][]memory.HeadClass, ranks), true
-	if spec.Channels > 0 && !alikeHeads(h, p) { // classes lie on other channels in each layer: any may have the most of all
+	if spec.Channels > 0 && !alikeHeads(h, p) { // classes are on other channels in each layer: any may have the most of all
 		spec.HeadsPerChannel, spec.Heads, spec.Channels = (spec.Heads+spec.Channels-1)/spec.Channels, 0, 0
 	}
 	for run, layers := range runs {
@@ -125,8 +126,9 @@ func alikeHeads(h *flow.Hardware, p policy.Costs) bool {
 	return true
 }
 
-// boundWindows takes away heads with a window that no rank has beside the most heads of all tokens: a head with a
-// window holds no more than one of all tokens, so the rank with most heads of both bounds their sum.
+// boundWindows removes heads with a window that no rank can have beside the most heads of all tokens. A head with
+// a window holds at most as much as one of all tokens, so the rank with most heads of both kinds bounds their
+// sum.
 func boundWindows(spec *memory.LedgerSpec, on [][]memory.HeadClass) {
 	for i := range spec.Classes {
 		ring, whole := &spec.Classes[i], spec.Classes[i]
@@ -150,7 +152,7 @@ func boundWindows(spec *memory.LedgerSpec, on [][]memory.HeadClass) {
 	spec.Classes = slices.DeleteFunc(spec.Classes, func(c memory.HeadClass) bool { return c.Heads == 0 })
 }
 
-// channelClasses returns what the fullest channel holds of a layer of a run, or each head where the heads of all layers are dealt.
+// channelClasses returns what the fullest channel holds of a layer of a run, or each head if the heads of all layers are dealt.
 func channelClasses(h *flow.Hardware, p policy.Costs, run int, dealt bool) []memory.HeadClass {
 	decoding, _ := p.Memory(run)
 	held, channels := slices.Clone(decoding), h.Config.ReplicaChannels()

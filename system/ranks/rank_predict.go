@@ -8,9 +8,9 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// PIM implements forming.Predictor (L3, equation 5): in every layer the
-// busiest rankset's attention, the decode vectors' way down and up, and the
-// prompt KV of the other sub-batch, taken as one prompt.
+// PIM implements forming.Predictor (L3, equation 5): in every layer the busiest rankset's
+// attention, the transfers of decode vectors down and up, and of the other sub-batch's prompt KV,
+// taken as one prompt.
 func (d *Devices) PIM(s *scheduler.SubBatch, iteration int64, otherPrefill int) (t units.Duration) {
 	for run := range d.Attends.Runs {
 		if !d.Attends.Repeats(run) {
@@ -21,7 +21,7 @@ func (d *Devices) PIM(s *scheduler.SubBatch, iteration int64, otherPrefill int) 
 	return t
 }
 
-// Attention is PIM of the ranks alone, without what moves to them and back, for a system that hides it.
+// Attention is PIM without transfers, for a system that hides them.
 func (d *Devices) Attention(s *scheduler.SubBatch, iteration int64) (t units.Duration) {
 	for run := range d.Attends.Runs {
 		if !d.Attends.Repeats(run) {
@@ -32,7 +32,7 @@ func (d *Devices) Attention(s *scheduler.SubBatch, iteration int64) (t units.Dur
 	return t
 }
 
-// layerPIM is PIM of a layer of a run, whose decoding takes x.
+// layerPIM is PIM of a layer of a run; x is the policy's decode step.
 func (d *Devices) layerPIM(s *scheduler.SubBatch, x *policy.Step, run, otherPrefill int) (t units.Duration) {
 	busiest, attend, all := d.predict(s, x)
 	if otherPrefill > 0 {
@@ -51,8 +51,8 @@ func (d *Devices) layerPIM(s *scheduler.SubBatch, x *policy.Step, run, otherPref
 	return t
 }
 
-// level replaces a group's time, counted on its fullest channel, by the mean over channels, but by no less than its longest
-// request takes.
+// level replaces a group's time, counted on its fullest channel, by the mean over channels, but at least the time of its
+// longest request.
 func (d *Devices) level(g *GroupCost) {
 	longest := int64(0)
 	if len(g.Heads) > 0 {
@@ -64,9 +64,9 @@ func (d *Devices) level(g *GroupCost) {
 // ceilShare returns n divided by parts, rounded up.
 func ceilShare(n int64, parts int) int64 { return (n + int64(parts) - 1) / int64(parts) }
 
-// predict returns the clocks of the busiest rankset in a layer whose decoding takes x, how many requests attend on ranks and their
-// vectors. It reads the groups that the layer would have, but for three things, so that it grows evenly with each request: heads lie
-// on the channels as if dealt evenly, the drain of a group's first head is left out, and the vectors of all groups go as one transfer.
+// predict returns the clocks of the busiest rankset in a layer, the number of requests that attend on ranks, and their vectors; x is
+// the policy's decode step. It differs from the layer's groups in three ways, so that it grows evenly with each request: heads are
+// spread evenly over the channels, the drain of a group's first head is left out, and the vectors of all groups are one transfer.
 func (d *Devices) predict(s *scheduler.SubBatch, x *policy.Step) (busiest int64, attend int, all vectors) {
 	for offset := range d.predicted {
 		d.predicted[offset].reset()

@@ -9,17 +9,17 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// traffic is what a sub-batch moves in one layer: vectors of heads of requests, with lists and bounds of
-// pages in the same transfers, and keys and values of tokens, counted in single heads on one channel, and in
-// bytes with bounds of pages.
+// traffic is the transfers of a sub-batch in one layer: vectors of heads of requests, with lists and bounds
+// of pages in the same transfers; and keys and values of tokens, counted in single heads on one channel, and
+// in bytes with bounds of pages.
 type traffic struct {
 	requests      int
 	heads, tokens int64
-	fetched       int64 // tokens of prefixes that come to the GPUs
+	fetched       int64 // tokens of prefixes fetched to the GPUs
 	lists, bytes  units.Bytes
 }
 
-// TrafficOf returns what the groups of a sub-batch move.
+// TrafficOf returns the transfers of a sub-batch's groups.
 func TrafficOf(groups []GroupCost) (t traffic) {
 	for i := range groups {
 		g := &groups[i]
@@ -36,9 +36,9 @@ func TrafficOf(groups []GroupCost) (t traffic) {
 
 type homeOf struct{ request, run int32 } // the layers of a run of one request
 
-// Homes follows what is at the home of each request: tokens of heads in one layer.
+// Homes follows what is stored on ranks for each request: tokens of heads in one layer.
 type Homes struct {
-	Attends  *flow.Attends // what heads attend over, by a policy of its own
+	Attends  *flow.Attends // attention by a separate policy
 	channels int
 	have     map[homeOf]int64
 	bound    units.Bytes // of the bounds of a page in one KV head
@@ -47,12 +47,12 @@ type Homes struct {
 	verified int // tokens that a step of a request verifies
 }
 
-// NewHomes returns homes that are empty. The policy is one of their own, apart from that of the ranks.
+// NewHomes returns empty homes. Their policy is separate from that of the ranks.
 func NewHomes(own *flow.Attends, d *Devices) *Homes {
 	return &Homes{Attends: own, channels: d.channels, have: map[homeOf]int64{}, bound: d.boundBytes, group: d.group(), stripe: d.Stripe, verified: int(d.verified)}
 }
 
-// placed returns how many lanes attend over heads of that many tokens, and how many parts of heads there are.
+// placed returns how many lanes attend over heads of a number of tokens, and the number of parts of heads.
 func (h *Homes) placed(heads, tokens int) (lanes int, all int64) {
 	switch {
 	case h.stripe.Parts == 0:
@@ -64,13 +64,13 @@ func (h *Homes) placed(heads, tokens int) (lanes int, all int64) {
 	return h.stripe.used(tokens), int64(h.stripe.used(tokens) * heads)
 }
 
-// onChannel returns how many tokens of single heads a channel gets, of the tokens behind the first from of each head.
+// onChannel returns how many tokens of single heads a channel gets, of the tokens after the first from of each head.
 func (h *Homes) onChannel(heads, from, tokens int) (n int64) {
 	if h.stripe.Parts == 0 || h.stripe.lanes {
 		return int64((heads + h.channels - 1) / h.channels * tokens)
 	}
 	by := make([]int64, h.channels)
-	for token := from; token < from+tokens; token++ { // head k has a unit on the channel of its number and k
+	for token := from; token < from+tokens; token++ { // head k has a unit on the channel of its number plus k
 		unit := token / h.stripe.tokens % h.channels
 		for k := range heads {
 			by[(unit+k)%h.channels]++
@@ -82,8 +82,8 @@ func (h *Homes) onChannel(heads, from, tokens int) (n int64) {
 	return slices.Max(by)
 }
 
-// lists returns the bytes that a step of one request sends from the GPUs beside vectors: lists of pages, two bytes a page, and bounds; of
-// single tokens four bytes each.
+// lists returns the bytes that a step of one request sends from the GPUs besides vectors: lists of pages, two bytes a page, and bounds;
+// for single tokens four bytes each.
 func (h *Homes) lists(x *policy.Step) (bytes units.Bytes) {
 	for i := range x.Attend {
 		if c := &x.Attend[i]; c.Device == policy.Home && h.Attends.Requests[0].Context > c.Chosen {
@@ -117,8 +117,8 @@ func (h *Homes) reuse(t *traffic, p *scheduler.Chunk) {
 	}
 }
 
-// Follow returns what a sub-batch has to move, as a policy of its own says, and verifies that
-// requests attend at home over nothing that has not gone there.
+// Follow returns what a sub-batch has to transfer, according to a separate policy, and verifies
+// that requests attend on ranks only over what has gone there.
 func (h *Homes) Follow(c *flow.Checker, sub *scheduler.SubBatch, step int64, end units.Duration, run int) (t traffic) {
 	leaves := func(request homeOf, l *policy.Leaving) {
 		heads, tokens := l.Heads, l.Tokens[0]

@@ -6,18 +6,18 @@ import (
 	"github.com/l3sim/l3sim/pim/tables"
 )
 
-// sequence is a table's clocks of a head in sequence by context length, the shorter contexts read
-// out: they are asked for every decoding request in every iteration.
+// sequence is a table's clocks of a head in sequence, by context length. Shorter contexts are
+// copied from the table, since every decoding request looks them up in every iteration.
 type sequence struct {
 	Table  *tables.KernelTable
 	clocks []int64
 }
 
-// readOut is the context length up to which clocks are read out: 512 KiB, about
-// the lengths that models are trained for.
+// readOut is the context length up to which clocks are copied: 512 KiB, about the lengths for which
+// models are trained.
 const readOut = 1 << 16
 
-// newSequence reads short contexts from the table once: most look-ups are of them.
+// newSequence copies the clocks of short contexts, which most look-ups need.
 func newSequence(t *tables.KernelTable) sequence {
 	s := sequence{t, make([]int64, readOut)}
 	for context := range s.clocks {
@@ -34,15 +34,16 @@ func (s *sequence) At(context int) int64 {
 	return s.Table.InSequence(context)
 }
 
-// headCounts counts heads that attend on ranks by context length. What they have the ranks do is looked up once for
-// each length, when somebody asks: that is rarer than iterations.
+// headCounts counts heads that attend on ranks by context length. Their activity is looked up once for each length,
+// on demand, which is rarer than iterations.
 type headCounts struct {
 	heads   []int64 // by context
-	lengths []int   // contexts of which there are heads
+	lengths []int   // contexts with heads
 	done    machine.Activity
 }
 
-// mostCounted is the context length from which heads are not counted but looked up: 1 MiB of counts.
+// mostCounted is the context length from which heads are looked up instead of counted: 1 MiB of
+// counts.
 const mostCounted = 1 << 17
 
 func (h *headCounts) add(t *tables.KernelTable, context int, heads int64) {
@@ -61,7 +62,7 @@ func (h *headCounts) add(t *tables.KernelTable, context int, heads int64) {
 	h.heads[context] += heads
 }
 
-// settle moves what the heads had the ranks do to sum.
+// settle moves the activity of the heads to sum.
 func (h *headCounts) settle(t *tables.KernelTable, sum *machine.Activity) {
 	*sum = sum.Plus(h.done, 1)
 	h.done = machine.Activity{}
@@ -72,13 +73,13 @@ func (h *headCounts) settle(t *tables.KernelTable, sum *machine.Activity) {
 	h.lengths = h.lengths[:0]
 }
 
-// tallies are those of a replica's heads, and what else its ranks did.
+// tallies are those of a replica's heads, and the other activity of its ranks.
 type tallies struct {
 	newest, stored headCounts // of heads with and without an append
 	chosen         machine.Activity
 }
 
-// SettleHeads adds to sum what the ranks have done since the last time.
+// SettleHeads adds to sum the ranks' activity since the last call.
 func (d *Devices) SettleHeads(sum *machine.Activity) {
 	d.attended.newest.settle(d.Table, sum)
 	d.attended.stored.settle(d.Stored.Table, sum)
@@ -86,7 +87,8 @@ func (d *Devices) SettleHeads(sum *machine.Activity) {
 	d.attended.chosen = machine.Activity{}
 }
 
-// TallyStep counts what the ranks do for a step in each of some layers: heads, and bounds of pages that are scored there.
+// TallyStep counts the ranks' activity of a step in each of a number of layers: heads, and bounds of pages that are
+// scored there.
 func (d *Devices) TallyStep(x *policy.Step, layers int) {
 	for i := range x.Attend {
 		if c := &x.Attend[i]; c.Device != policy.Home {
@@ -109,7 +111,7 @@ func (d *Devices) TallyStep(x *policy.Step, layers int) {
 
 func (d *Devices) tallyHeads(c *policy.Class, layers int) {
 	tokens, heads := c.Tokens, int64(c.Heads*layers)
-	if c.Page > 0 { // what headClocks times: whole pages or chunks, in the rows that they lie in
+	if c.Page > 0 { // as headClocks times it: whole pages or chunks, in the rows that contain them
 		for i := range tokens {
 			read, rows, _ := d.list(c, i, d.Attends.Requests[i].Context)
 			d.tallyList(d.Table, read, rows, heads)
@@ -121,7 +123,7 @@ func (d *Devices) tallyHeads(c *policy.Class, layers int) {
 	}
 	h := &d.attended.newest
 	for _, n := range tokens {
-		if n < len(h.heads) && h.heads[n] > 0 { // as most are after a while
+		if n < len(h.heads) && h.heads[n] > 0 { // the usual case after a while
 			h.heads[n] += heads
 			continue
 		}
@@ -129,7 +131,7 @@ func (d *Devices) tallyHeads(c *policy.Class, layers int) {
 	}
 }
 
-// tallyParts is tallyHeads for heads that are striped. The part with the newest token stores it.
+// tallyParts is tallyHeads for striped heads. The part with the newest token stores it.
 func (d *Devices) tallyParts(c *policy.Class, layers int) {
 	heads := int64(c.Heads * layers)
 	for i, tokens := range c.Tokens {
@@ -148,7 +150,7 @@ func (d *Devices) tallyParts(c *policy.Class, layers int) {
 	}
 }
 
-// tallyPartsOfList is tallyParts of a request that attends to chosen tokens of its context.
+// tallyPartsOfList is tallyParts for a request that attends to chosen tokens of its context.
 func (d *Devices) tallyPartsOfList(chosen, context int, heads int64) {
 	for part := range d.Stripe.Parts {
 		table := d.Stored.Table
@@ -162,7 +164,7 @@ func (d *Devices) tallyPartsOfList(chosen, context int, heads int64) {
 	}
 }
 
-// tallyList counts heads over tokens that lie in that many rows.
+// tallyList counts heads over tokens in a number of rows.
 func (d *Devices) tallyList(table *tables.KernelTable, tokens, rows int, heads int64) {
 	d.attended.chosen = d.attended.chosen.Plus(table.ListActivity(tokens, rows), float64(heads))
 }

@@ -9,32 +9,32 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// Shipment is what a transfer down costs: pieces of one size and a last one. Without a buffer in
-// the memory controller there is one piece, as long as the PCIe links take for it, or the channels
-// by their commands where that is longer; with one, the pieces are what the buffer holds.
+// Shipment is the cost of a transfer down: pieces of equal size and a last one. Without a buffer in
+// the memory controller there is one piece; it takes the time of the PCIe links, or of the
+// channels' commands if that is longer. With a buffer, pieces have the buffer's size.
 type Shipment struct {
 	Pieces      int
-	Link, Last  units.Duration // of the PCIe links, a piece and the last one
-	Bus, End    units.Duration // of the channels, from the first data to the last
-	Open, Close units.Duration // of each piece: from the first command to the first data; from the last until the rank can compute
-	Data        units.Duration // in which the channels carry data, all pieces together
+	Link, Last  units.Duration // time on the PCIe links, of a piece and of the last one
+	Bus, End    units.Duration // time on the channels, from the first data to the last
+	Open, Close units.Duration // for each piece: from the first command to the first data; from the last data until the rank can compute
+	Data        units.Duration // time that the channels carry data, over all pieces
 }
 
 // Held returns how long the links are held by all pieces.
 func (s *Shipment) Held() units.Duration { return units.Duration(s.Pieces-1)*s.Link + s.Last }
 
-// Took returns how long the transfer takes on idle links and ranks.
+// Took returns the time of the transfer on idle links and ranks.
 func (s *Shipment) Took() units.Duration { return s.Open + s.Held() + s.Close }
 
-// decodeTraffic is the transfers of a group by its number of requests.
+// decodeTraffic is the transfers of a group, by its number of requests.
 type decodeTraffic struct {
 	Down      Shipment
 	Up, UpBus units.Duration
 }
 
-// cut divides a transfer of n bytes down into pieces, and returns its cost. On a channel it
-// has bursts bursts, and span from the first data to the last. The pieces share the span by
-// their bytes.
+// cut divides a transfer of n bytes down into pieces, and returns its cost. On a channel it has
+// bursts bursts and takes span from the first data to the last. The pieces share the span by their
+// bytes.
 func (d *Devices) cut(n units.Bytes, bursts int64, span units.Duration) Shipment {
 	piece, pieces := n, 1
 	if d.Buffer > 0 && n > d.Buffer {
@@ -66,9 +66,8 @@ func share(x int64, part, whole units.Bytes) int64 {
 	return int64(quotient)
 }
 
-// transposition returns the time for which the CPU holds rankset and channels to
-// read bursts again and write them transposed, none where the DIMM exchanges
-// elements in flight or has none to exchange.
+// transposition returns the time that the CPU holds rankset and channels to read bursts again and
+// write them transposed; 0 if the DIMM exchanges elements in flight or has none to exchange.
 func (d *Devices) transposition(bursts int64) units.Duration {
 	if d.transposed == nil {
 		return 0
@@ -77,7 +76,7 @@ func (d *Devices) transposition(bursts int64) units.Duration {
 	return min(units.FromPicoseconds(float64(clocks)*float64(d.transposed.TCK)), flow.LongestTask)
 }
 
-// send adds what one request's heads send home to the cargoes of its groups.
+// send adds the tokens that one request's heads send to ranks to the cargoes of its groups.
 func (d *Devices) send(groups []GroupCost, cargoOf func(*GroupCost) *Cargo, request, offset int32, l *policy.Leaving, i int) {
 	switch {
 	case l.Tokens[i] == 0:
@@ -91,13 +90,13 @@ func (d *Devices) send(groups []GroupCost, cargoOf func(*GroupCost) *Cargo, requ
 func promptOf(g *GroupCost) *Cargo  { return &g.Prompt }
 func leavingOf(g *GroupCost) *Cargo { return &g.Leaving }
 
-// load adds what one request's heads send home to a cargo.
+// load adds the tokens that one request's heads send to ranks to a cargo.
 func (d *Devices) load(c *Cargo, l *policy.Leaving, request int) {
 	d.loadHeads(c, l, d.onChannel(l.Heads), l.From[request], l.Tokens[request])
 }
 
-// loadHeads adds tokens that each of heads on a channel gets behind the first from. A channel
-// writes head after head.
+// loadHeads adds tokens that each of heads on a channel gets, after the first from. A channel
+// writes head by head.
 func (d *Devices) loadHeads(c *Cargo, l *policy.Leaving, heads, from, tokens int) {
 	table, bytes, each := d.transfers, d.tokenBytes, int64(heads)
 	if l.Bounds {
@@ -121,7 +120,7 @@ func (d *Devices) loadPrompt(c *Cargo, run, tokens, finished int, last bool) {
 	}
 }
 
-// pack sets what it costs to send a cargo, rows opened and closed.
+// pack sets the cost of sending a cargo, with rows opened and closed.
 func (d *Devices) pack(c *Cargo) {
 	if c.Tokens == 0 {
 		return
@@ -133,21 +132,21 @@ func (d *Devices) pack(c *Cargo) {
 
 func (d *Devices) bursts(n units.Bytes) int64 { return (int64(n) + d.burstBytes - 1) / d.burstBytes }
 
-// vectors is what decoding requests move in a layer, beside their number.
+// vectors is the transfers of decoding requests in a layer.
 type vectors struct {
-	heads, All      int64       // KV heads: on a channel, and on all of them
-	fresh, freshAll int64       // of these, which get the step's own keys and values, if any go home
-	Down            units.Bytes // lists and bounds of pages beside queries, keys and values
-	bursts          int64       // of these on a channel
-	parts, partsAll int64       // of heads and all, those of prompts' tokens, whose outputs are merged with others
+	heads, All      int64       // KV heads: on a channel; on all of them
+	fresh, freshAll int64       // of these, heads that get the step's own keys and values, if any go to ranks
+	Down            units.Bytes // lists and bounds of pages, besides queries, keys and values
+	bursts          int64       // bursts of these on a channel
+	parts, partsAll int64       // of heads and All: those of prompts' tokens, whose outputs are merged with others
 }
 
-// take adds heads: heads of them on the busiest channel, all in the replica.
+// take adds heads: heads on the busiest channel, all in the replica.
 func (v *vectors) take(heads, all int) {
 	v.add(&vectors{heads: int64(heads), All: int64(all), fresh: int64(heads), freshAll: int64(all)})
 }
 
-// add takes in the transfers of another class of heads.
+// add adds the transfers of another class of heads.
 func (v *vectors) add(o *vectors) {
 	v.heads, v.All, v.Down, v.bursts = v.heads+o.heads, v.All+o.All, v.Down+o.Down, v.bursts+o.bursts
 	v.fresh, v.freshAll = v.fresh+o.fresh, v.freshAll+o.freshAll
@@ -164,7 +163,7 @@ func (d *Devices) Moves(requests int, v *vectors) *decodeTraffic {
 	return &d.moved
 }
 
-// Traffic is moves of n requests with all heads at home.
+// Traffic is Moves of n requests with all heads on ranks.
 func (d *Devices) Traffic(n int) *decodeTraffic {
 	for len(d.decodes) <= n {
 		requests := len(d.decodes)
@@ -175,11 +174,11 @@ func (d *Devices) Traffic(n int) *decodeTraffic {
 	return &d.decodes[n]
 }
 
-// transfersOf returns the transfers of a group of requests. Vectors go to the rank
-// PU, which stores k and v as part of the head's attention where they come too, and results
-// come from there: no row is opened for them. Maximum and sum of the softmax of all query heads
-// come in bursts of their own where outputs are merged. A descriptor for each head follows the vectors,
-// and a poll comes before the results (L3, section 4.3).
+// transfersOf returns the transfers of a group of requests. Vectors go to the rank PU, which stores k
+// and v, if any, as part of the head's attention; results come from there, so no row is opened for
+// them. If outputs are merged, maximum and sum of the softmax of all query heads come in bursts of
+// their own. A descriptor for each head follows the vectors, and a poll comes before the results (L3,
+// section 4.3).
 func (d *Devices) transfersOf(requests int, v *vectors) (t decodeTraffic) {
 	bursts := v.heads*int64(d.queries*d.transfers.QueryBursts()) + v.bursts
 	if d.stores {

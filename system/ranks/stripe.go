@@ -7,7 +7,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// stripe deals the units of a head's tokens to parts: unit u goes to part u mod parts. Each part attends over
+// stripe deals the units of a head's tokens to parts: unit u goes to part u mod Parts. Each part attends over
 // its own units. With 0 parts a head is whole.
 type stripe struct {
 	Parts  int
@@ -48,8 +48,8 @@ func (d *Devices) lane(request, offset int32, part, lanes int) int {
 	return int((Scattered(request)%uint64(lanes) + uint64(part)) % uint64(lanes))
 }
 
-// headsOf returns how many heads of a part a channel has of a request whose heads begin on channel first; with a channel of -1
-// any channel has, or the fullest, where heads begin on channel 0. Where parts are channels, head h has part p on channel
+// headsOf returns how many heads a channel has of a part, for a request whose heads begin on channel first. With a channel of
+// -1 it is any channel or, if heads begin on channel 0, the fullest. If parts are channels, head h has part p on channel
 // (first + h + p) mod channels.
 func (d *Devices) headsOf(heads, part, first, channel int) int {
 	switch {
@@ -63,8 +63,8 @@ func (d *Devices) headsOf(heads, part, first, channel int) int {
 	return d.dealt(heads, first+part, channel)
 }
 
-// attendStriped adds attention at home to the groups of the lanes that have parts of their requests. Where each part is
-// alone, as predictions have it, it hides behind no other. Where heads do not divide, a lane takes as long as its busiest channel.
+// attendStriped adds attention at home to the groups of the lanes that have parts of their requests. With alone, as in
+// predictions, a part hides behind no other. If heads do not divide, a lane takes as long as its busiest channel.
 func (d *Devices) attendStriped(groups []GroupCost, requests []scheduler.Decoding, x *policy.Step, alone bool) {
 	apart := d.uneven && !alone
 	if apart {
@@ -90,7 +90,7 @@ func (d *Devices) attendStriped(groups []GroupCost, requests []scheduler.Decodin
 	}
 }
 
-// loadLanes sets the busiest channel of each lane, and for how long the mean channel waits for it.
+// loadLanes sets the busiest channel of each lane, and how long the mean channel waits for it.
 func (d *Devices) loadLanes(groups []GroupCost, requests []scheduler.Decoding, x *policy.Step) {
 	d.busiestOf = d.busiestOf[:0]
 	for lane := range groups {
@@ -126,7 +126,8 @@ func (d *Devices) loadLanes(groups []GroupCost, requests []scheduler.Decoding, x
 	}
 }
 
-// span returns how many tokens of a request's context a class attends over or chooses from: parts have these.
+// span returns how many tokens of a request's context a class attends over or chooses from; parts divide
+// these.
 func span(c *policy.Class, requests []policy.Request, i int) int {
 	if c.Chosen > 0 {
 		return requests[i].Context
@@ -134,8 +135,8 @@ func span(c *policy.Class, requests []policy.Request, i int) int {
 	return c.Tokens[i]
 }
 
-// partClocks returns what a part of a request's head of a class takes within a sequence of heads, and beyond that as the first one; whether
-// the part has tokens, and whether the step's own is among them. Tokens that are chosen one by one lie evenly over the parts.
+// partClocks returns the clocks of a part of a request's head within a sequence of heads, its additional clocks as the first one, whether
+// the part has tokens, and whether the step's own token is among them. Tokens that are chosen one by one are spread evenly over the parts.
 func (d *Devices) partClocks(c *policy.Class, request, part int) (clocks, drain int64, attends, fresh bool) {
 	all := span(c, d.Attends.Requests, request)
 	tokens := d.Stripe.part(all, part)
@@ -154,7 +155,7 @@ func (d *Devices) partClocks(c *policy.Class, request, part int) (clocks, drain 
 	return s.At(tokens), s.Table.Drain(tokens), true, fresh
 }
 
-// listOfPart returns the bytes of a request's choice that go to a part: as many of them as it has of the context.
+// listOfPart returns the bytes of a request's choice that go to a part, in proportion to the part's tokens.
 func (d *Devices) listOfPart(c *policy.Class, request, part int) units.Bytes {
 	if c.Chosen == 0 {
 		return 0
@@ -201,7 +202,7 @@ func (d *Devices) placePart(g *GroupCost, x *policy.Step, request, part, first, 
 	return v, attends
 }
 
-// loadStriped adds what one request's heads send home to the cargoes of the lanes.
+// loadStriped adds the tokens that one request's heads send to ranks to the cargoes of the lanes.
 func (d *Devices) loadStriped(groups []GroupCost, cargoOf func(*GroupCost) *Cargo, request, offset int32, l *policy.Leaving, from, tokens int) {
 	channel := d.fullest(l.Heads, from, tokens)
 	for part := range d.Stripe.Parts {
@@ -212,7 +213,8 @@ func (d *Devices) loadStriped(groups []GroupCost, cargoOf func(*GroupCost) *Carg
 	}
 }
 
-// fullest returns the channel that gets most of the tokens of heads that begin on channel 0, -1 where any does.
+// fullest returns the channel that gets most of the tokens of heads that begin on channel 0; -1 if all get the
+// same.
 func (d *Devices) fullest(heads, from, tokens int) (fullest int) {
 	if !d.uneven || d.Stripe.lanes {
 		return -1
@@ -230,7 +232,7 @@ func (d *Devices) fullest(heads, from, tokens int) (fullest int) {
 	return fullest
 }
 
-// Merges returns how many requests of a step have partial outputs to merge, and how many of these there are.
+// Merges returns how many requests of a step have partial outputs to merge, and the number of these outputs.
 func (d *Devices) Merges(x *policy.Step) (requests, parts int) {
 	for i := range d.Attends.Requests {
 		n, near := 0, 0

@@ -112,7 +112,7 @@ func (p *fileParser) zip(f *File, line int, value any) error {
 	return nil
 }
 
-// add gives a choice its name, or the setting of a key.
+// add sets the name of a choice, or adds the setting of a key.
 func (p *fileParser) add(to *Choice, l leaf) error {
 	if l.key != "name" {
 		s, err := p.setting(l)
@@ -127,7 +127,7 @@ func (p *fileParser) add(to *Choice, l leaf) error {
 	return nil
 }
 
-// conflicts checks that no two places set the same key and that the combinations are not too many.
+// conflicts checks that no two places set the same key, and bounds the number of combinations.
 func (p *fileParser) conflicts(f *File) error {
 	type place struct {
 		what string

@@ -16,10 +16,9 @@ import (
 	"github.com/l3sim/l3sim/input/schema"
 )
 
-// condition is an expression over the keys of a configuration, in the syntax of
-// Go: comparisons, && || !, + - * / % on numbers, and parentheses. Text in
-// double quotes is compared with text; where both sides are quantities of one
-// kind ("2TiB", "512GiB") their sizes are compared.
+// condition is an expression over the keys of a configuration, in the syntax of Go: comparisons, &&
+// || !, + - * / % on numbers, and parentheses. Text in double quotes is compared with text; two
+// quantities of one kind ("2TiB", "512GiB") are compared by size.
 type condition struct {
 	Text string
 	expr ast.Expr
@@ -100,8 +99,7 @@ func (c *condition) holds(value func(key string) constant.Value) (bool, error) {
 	return constant.BoolVal(v), nil
 }
 
-// Keeps says whether all conditions of a file hold whose keys have a value. The other conditions
-// are ignored.
+// Keeps says whether all conditions of a file hold whose keys have a value; it ignores the others.
 func (f *File) Keeps(value func(key string) constant.Value) (bool, error) {
 	for _, c := range f.Where {
 		if slices.ContainsFunc(c.keys, func(key string) bool { return value(key) == nil }) {
@@ -218,8 +216,8 @@ func fieldValue(v reflect.Value) constant.Value {
 	return constant.MakeFloat64(v.Float())
 }
 
-// KeyConstant returns the value of a key of a configuration for a condition:
-// quantities are text, as they are written.
+// KeyConstant returns the value of a configuration's key for a condition: quantities are text, as
+// written.
 func KeyConstant(field reflect.Value) constant.Value {
 	if schema.IsQuantity(field.Type()) {
 		return constant.MakeString(schema.Text(field))

@@ -14,15 +14,15 @@ import (
 	"github.com/l3sim/l3sim/input/schema"
 )
 
-// File is a sweep file as it is written. Its points are all combinations of
-// one choice from each axis, repeated over seeds, that fulfil every condition.
+// File is the content of a sweep file. Its points are all combinations of one choice from each axis
+// that fulfil every condition, repeated over seeds.
 type File struct {
-	Path    string       // "" for a sweep that no file describes
+	Path    string       // "" for a sweep without a file
 	Configs []string     // overlay files of all points; a later one overrides an earlier one
-	Sets    []string     // "section.key=value", which override the files; not part of a sweep file
+	Sets    []string     // "section.key=value", overriding the files; not part of a sweep file
 	Repeats int          // seeds of each point, from run.seed upwards; at least 1
 	Set     []Setting    // settings of all points
-	Axes    []Axis       // in the order of points: the last one changes fastest
+	Axes    []Axis       // in the order of points: the last one varies fastest
 	Where   []*condition // conditions; all must hold
 
 	Loader *configs.Loader // loads the configurations of points; their keys are its keys
@@ -32,12 +32,12 @@ type File struct {
 type Axis struct {
 	Kind    string // "grid", "zip", "list" or "latin_hypercube"
 	Choices []Choice
-	Dropped int // number of samples of a Latin hypercube that were dropped, as they equal an earlier one
+	Dropped int // number of samples of a Latin hypercube dropped because they equal an earlier one
 }
 
 // Choice is one position on an axis: the keys that it sets.
 type Choice struct {
-	Name     string // part of the point's name; "": the settings name it
+	Name     string // part of the point's name; "": named by its settings
 	Settings []Setting
 }
 
@@ -45,10 +45,10 @@ type Choice struct {
 type Setting struct {
 	Key   string
 	Value string // in TOML
-	Line  int    // line in the file; 0: not known
+	Line  int    // line in the file; 0: unknown
 }
 
-// FindSetting returns the setting of a key, the last of several; nil where there is none.
+// FindSetting returns the last setting of a key; nil if there is none.
 func FindSetting(settings []Setting, key string) *Setting {
 	for i := range slices.Backward(settings) {
 		if settings[i].Key == key {
@@ -61,8 +61,8 @@ func FindSetting(settings []Setting, key string) *Setting {
 // MaxCombinations bounds the combinations of a sweep's axes, before conditions.
 const MaxCombinations = 100_000
 
-// ReadFile reads a sweep file over configurations of a loader. An error in the file is an *input.Error that names file,
-// line and key. A fault of the machine (input.IsSystemFault) is another error.
+// ReadFile reads a sweep file over configurations of a loader. An error in the file is of type *input.Error and names
+// file, line and key. A fault of the machine (input.IsSystemFault) is of another type.
 func ReadFile(ld *configs.Loader, path string) (*File, error) {
 	if err := ld.Made(); err != nil {
 		return nil, err
@@ -77,7 +77,7 @@ func ReadFile(ld *configs.Loader, path string) (*File, error) {
 	return ParseFile(ld, input.Name(path), string(text))
 }
 
-// ParseFile is ReadFile of a text. Overlay files that it names are relative to path.
+// ParseFile is ReadFile for a text. Overlay files that it names are relative to path.
 func ParseFile(ld *configs.Loader, path, text string) (*File, error) {
 	p, err := newFileParser(ld, path, text)
 	if err != nil {
@@ -112,18 +112,18 @@ type fileParser struct {
 	loader   *configs.Loader
 	keys     *configs.Schema // of the loader
 	path     string
-	lines    map[string]int // of keys, unquoted, as schema.Scan has them
+	lines    map[string]int // of keys, unquoted, as in schema.Scan
 	document map[string]any
 	order    map[string]int // position of each key in the document, from 1; unquoted, joined by dots
 }
 
-// fail gives an error its place.
+// fail adds the place to an error.
 func (p *fileParser) fail(line int, err error) error {
 	return input.Edit(err, func(e *input.Error) { e.File, e.Line = p.path, line })
 }
 
-// line returns the line, from 1, on which the nth table of a section ("" for the top)
-// sets key or the longest section that leads to it, or begins where key is empty.
+// line returns the line, from 1, on which the nth table of a section ("" for the top) sets key, or
+// the longest prefix of it; for an empty key, the line on which the table begins.
 func (p *fileParser) line(section string, nth int, key string) int {
 	for {
 		for _, table := range []string{fmt.Sprintf("%s[%d]", section, nth), section} {

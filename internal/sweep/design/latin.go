@@ -169,7 +169,7 @@ func isNumeric(t reflect.Type) bool {
 // isReal says that the key's type counts in fractions of its base unit.
 func (s *spread) isReal() bool { return reflect.Zero(s.typ).CanFloat() }
 
-// largest is the largest whole number in a range. A float64 does not hold all larger ones.
+// largest is the largest whole number in a range; larger ones are not all exact in a float64.
 const largest = 1 << 53
 
 // quantity reads a decoded value as a number of a type, in its base unit.
@@ -218,8 +218,8 @@ func (b *bounds) at(u float64) float64 {
 // stepped returns the value at u, at a step. On a linear scale each step is equally likely.
 // On a logarithmic scale it is the step nearest to the value.
 func (b *bounds) stepped(u float64) float64 {
-	// The slack keeps max among the values where step divides the range except for rounding:
-	// 0.1 divides the range from 0 to 0.3.
+	// The slack keeps max among the values if rounding alone keeps step from dividing the range, as
+	// 0.1 does from 0 to 0.3.
 	last := math.Floor((b.max-b.min)/b.step + 1e-9)
 	k := math.Floor(u * (last + 1))
 	if b.log {
@@ -228,15 +228,15 @@ func (b *bounds) stepped(u float64) float64 {
 	return portable.Significant(b.min+float64(min(k, last)*b.step), 15)
 }
 
-// rounded returns the value at u with the fewest digits, three at least, that move it by
-// less than a hundredth of its stratum and not out of the stratum. So names of points are
-// short, and do not show the last bit of a logarithm, in which machines may differ. Where
-// whole is set it is the nearest whole number, if the stratum has one.
+// rounded returns the value at u with the fewest digits, at least three, that move it by less than
+// a hundredth of its stratum and keep it inside. Names of points are then short, and hide the last
+// bit of a logarithm, in which machines may differ. With whole it is the nearest whole number, if
+// the stratum has one.
 func (b *bounds) rounded(u float64, samples int, whole bool) float64 {
 	n := float64(samples)
 	stratum := math.Floor(u * n)
 	low, high := b.at(stratum/n), b.at((stratum+1)/n)
-	high -= float64((high - low) * 1e-6) // an end that rounding moved up is not in the stratum
+	high -= float64((high - low) * 1e-6) // an end that rounding moved up is outside the stratum
 	x := b.at(u)
 	for digits := 3; digits < 17; digits++ {
 		r := portable.Significant(x, digits)

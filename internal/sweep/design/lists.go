@@ -9,8 +9,8 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// OfLists returns the sweep that --system a,b or --model a,b describes: all
-// combinations of the names, one without axes where each flag has one. Further keys may have lists, too.
+// OfLists returns the sweep of --system a,b or --model a,b: all combinations of the names, without axes
+// if each flag has one name. Further keys may have lists, too.
 func OfLists(ld *configs.Loader, o configs.Options, further ...string) (*File, error) {
 	lists := append([]string{"run.system", "run.model", "gpu.preset", "policy.name"}, further...)
 	file := &File{Configs: o.ConfigFiles, Sets: o.Sets, Repeats: 1, Loader: ld}

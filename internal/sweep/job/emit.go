@@ -18,17 +18,16 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// Job is a sweep to be run as shards by a batch system, and merged.
+// Job is a sweep to be run in shards by a batch system, and merged.
 type Job struct {
-	File    string // the sweep file, as the job's working folder sees it
+	File    string // the sweep file, relative to the job's working folder
 	Out     string // folder of the results; shards get folders of their own in it
 	Shards  int
-	Workers int // points that a shard runs at a time, and its cores; 0 means 1
+	Workers int // points that a shard runs in parallel, and its cores; 0 means 1
 	Points  int // number of points of the plan
 }
 
-// maxJobShards bounds the parts of a job. An array of Slurm takes this many unless its
-// administrator allows more (MaxArraySize).
+// maxJobShards bounds the shards of a job: the default limit of a Slurm array (MaxArraySize).
 const maxJobShards = 1000
 
 //go:embed templates
@@ -91,9 +90,9 @@ func argument(path string) string {
 	return path
 }
 
-// jobName makes a name that Kubernetes takes for any object (RFC 1123: lower case letters,
-// digits and hyphens, 63 at most). It is the sweep file's name and a hash of its path and
-// of the results' folder, so that other files and folders get other names.
+// jobName makes a name that Kubernetes takes for any object (RFC 1123: lower case letters, digits
+// and hyphens, 63 at most). It is the sweep file's name and a hash of its path and of the results'
+// folder, so that different files and folders get different names.
 func jobName(j *Job) string {
 	base := strings.TrimSuffix(filepath.Base(j.File), filepath.Ext(j.File))
 	name := strings.Map(func(r rune) rune {
@@ -102,13 +101,13 @@ func jobName(j *Job) string {
 		}
 		return '-'
 	}, strings.ToLower(base))
-	// The longest suffix, that of the merge's pod, must fit too.
+	// The longest suffix, that of the merge's pod, must also fit.
 	name = cmp.Or(strings.Trim(name[:min(len(name), 36)], "-"), "sweep")
 	sum := sha256.Sum256([]byte(filepath.ToSlash(filepath.Clean(j.File)) + "\n" + filepath.ToSlash(filepath.Clean(j.Out))))
 	return "l3sim-" + name + "-" + hex.EncodeToString(sum[:3])
 }
 
-// plain are the characters, beside letters and digits, that have no special meaning in a shell.
+// plain are the characters besides letters and digits that have no special meaning in a shell.
 const plain = "_-./=,:@%+"
 
 // ShellQuote writes a text as one word of a POSIX shell.
@@ -122,8 +121,8 @@ func ShellQuote(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
-// yamlQuote writes a text as a YAML scalar: YAML reads JSON's strings.
+// yamlQuote writes a text as a YAML scalar: YAML accepts JSON's strings.
 func yamlQuote(text string) string {
-	quoted, _ := json.Marshal(text) // of a string does not fail
+	quoted, _ := json.Marshal(text) // a string does not fail
 	return string(quoted)
 }

@@ -1,6 +1,6 @@
-// Command l3lab proves and fits what l3sim simulates with: it compares predictions with measured
-// kernels and servers, fits GPUs to measurements, and decodes a language model in the simulated DIMMs.
+// Command l3lab validates and fits the models of l3sim: it compares predictions with measured kernels
+// and servers, fits GPUs to measurements, and decodes a language model in the simulated DIMMs.
 //
-// As cmd/l3sim it has one file a command; what both share is in internal/cli. No package of the
-// product imports what it is made of, lab.
+// Like cmd/l3sim it has one file per command; internal/cli has what both share. No package of the
+// product imports lab.
 package main

@@ -66,10 +66,10 @@ type evalResult struct {
 	Steps             int     `json:"steps"`
 	NLLNatsMean       float64 `json:"nll_nats_mean"` // over the steps
 	BitsPerByte       float64 `json:"bits_per_byte"`
-	DIMMs             bool    `json:"dimms"`               // attention was computed there
+	DIMMs             bool    `json:"dimms"`               // attention was computed in the simulated DIMMs
 	MaxAttentionError float64 `json:"max_attention_error"` // against float64; 0 without DIMMs
 	WallS             float64 `json:"wall_s"`
-	KVBits            int     `json:"kv_bits"` // of keys and values as they are stored
+	KVBits            int     `json:"kv_bits"` // of stored keys and values
 	Policy            string  `json:"policy,omitempty"`
 	*lm.AttendedReport
 }
@@ -177,7 +177,7 @@ func (f *evalFlags) check(cmd *cobra.Command, m *lm.Model) ([]byte, error) {
 }
 
 // evalPolicy evaluates with attention by the configuration's policy, and writes the profile if
-// it is asked for.
+// requested.
 func (a *app) evalPolicy(cmd *cobra.Command, f *evalFlags, m *lm.Model, node *lm.Node, text []byte, observe func(position int)) (*lm.Evaluation, error) {
 	attends := &lm.Attends{Policy: &f.cfg.Policy, Widths: f.cfg.Model.Widths}
 	recorder := policy.NewRecorder(f.modelName(), m.Attention(), &f.cfg.Policy, f.prompt)

@@ -29,7 +29,7 @@ type generateFlags struct {
 	stats          bool
 }
 
-const builtinPrompt = 2049 // the bytes of the sample text that `generate` continues by default
+const builtinPrompt = 2049 // bytes of the sample text that `generate` continues by default
 
 func (a *app) newGenerateCommand() *cobra.Command {
 	var f generateFlags
@@ -129,7 +129,7 @@ func (f *generateFlags) read(cmd *cobra.Command, m *lm.Model) ([][]byte, error) 
 	return prompts, nil
 }
 
-// writeTexts ends the text on a terminal, and writes those of several prompts.
+// writeTexts ends the text on a terminal, and writes the texts of several prompts.
 func (a *app) writeTexts(texts []bytes.Buffer, more bool) error {
 	if len(texts) == 1 && !more && !a.OnTerminal() {
 		return nil
@@ -146,8 +146,8 @@ func (a *app) writeTexts(texts []bytes.Buffer, more bool) error {
 	return nil
 }
 
-// printStats times the session's steps: the node decodes requests of the same lengths, and the
-// ranks' programs run command by command.
+// printStats prints the times of the session's steps: the node decodes requests of the same
+// lengths, and the ranks' programs run command by command.
 func (a *app) printStats(ctx context.Context, m *lm.Model, node *lm.Node, prompts [][]byte, tokens int, s *lm.Session, wall [2]time.Duration) error {
 	summary, err := timeSession(ctx, node.Config, prompts, tokens)
 	if err != nil {
@@ -199,7 +199,8 @@ func (a *app) printStats(ctx context.Context, m *lm.Model, node *lm.Node, prompt
 	})
 }
 
-// timeSession runs requests of the prompts' lengths, all at once, on the node as `run` does.
+// timeSession runs requests of the prompts' lengths, all arriving at once, on the node as `run`
+// does.
 func timeSession(ctx context.Context, cfg *configs.Config, prompts [][]byte, tokens int) (*results.Summary, error) {
 	trace := &traces.Trace{Name: "generate"}
 	for i, p := range prompts {

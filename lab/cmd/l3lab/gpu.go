@@ -30,14 +30,14 @@ func loadTarget(flag, name string) (*measure.Target, error) {
 
 type measuredFlags struct{ measured, launch string } // the flags of commands that read measurements
 
-// register adds the flags; of says whose small_limit bounds --launch.
+// register adds the flags; of names the GPU whose small_limit bounds --launch.
 func (f *measuredFlags) register(flags *pflag.FlagSet, of string) {
 	flags.StringVar(&f.measured, "measured", "", "CSV file, or `folder` of them")
 	flags.StringVar(&f.launch, "launch", "0us", "launch `time` that all-reduces measured one at a time include, taken off up to "+of+" small_limit")
 }
 
-// read reads measurements, says which files of a folder hold something else, and takes the launch time
-// off small all-reduces.
+// read reads measurements, reports skipped files of a folder, and subtracts the launch time from small
+// all-reduces.
 func (f *measuredFlags) read(a *app, t *measure.Target) ([]measure.Sample, error) {
 	var d units.Duration
 	if err := d.UnmarshalText([]byte(f.launch)); err != nil {
@@ -65,8 +65,8 @@ func measuredModel(name string) (*llm.Model, error) {
 	return &own, nil
 }
 
-// noteSuites names files whose attention another suite fits much better: they were
-// probably measured with its kernels.
+// noteSuites names files whose attention fits another suite much better: they were probably
+// measured with its kernels.
 func (a *app) noteSuites(t *measure.Target, samples []measure.Sample) {
 	var files []string
 	byFile := map[string][]measure.Sample{}

@@ -21,7 +21,7 @@ import (
 type fitFlags struct {
 	measuredFlags
 	name, out, fit, base, suite string
-	tables                      []string // folders of LLMServingSim's
+	tables                      []string // folders of LLMServingSim's tables
 	published                   measure.Tables
 }
 
@@ -112,7 +112,7 @@ func (a *app) gpuFit(cmd *cobra.Command, f *fitFlags) error {
 	return f.write(a, target, &report)
 }
 
-// fitTo fits all kinds that the samples measure.
+// fitTo fits all kinds of the samples.
 func (f *fitFlags) fitTo(a *app, t *measure.Target, samples []measure.Sample, o measure.Options) ([]measure.Fitted, error) {
 	if f.published.Folder == "" {
 		return t.FitAll(samples, o)
@@ -127,12 +127,12 @@ func (f *fitFlags) fitTo(a *app, t *measure.Target, samples []measure.Sample, o 
 	return p.Kinds, nil
 }
 
-// fitReport is what the files of a fit say of it.
+// fitReport is the description of a fit in its files.
 type fitReport struct {
 	base  string
 	kinds []measure.Fitted
-	link  bool     // was measured: without, a run with the file keeps its node's links
-	lines []string // of errors, one for each kind
+	link  bool     // the link was measured; otherwise a run with the file keeps its node's links
+	lines []string // of errors, one per kind
 	about configs.Fit
 }
 
@@ -163,7 +163,7 @@ func (f *fitFlags) write(a *app, t *measure.Target, r *fitReport) error {
 	kernels := comment("Kinds not listed here are those of " + r.base + ".")
 	r.about.Base = r.base
 	if f.published.Folder != "" {
-		if m := &t.GPU.Measured; r.base != strings.ReplaceAll(f.published.System, "_", "-") { // another GPU's
+		if m := &t.GPU.Measured; r.base != strings.ReplaceAll(f.published.System, "_", "-") { // of another GPU
 			r.about.Scaled = true
 			m.SmallRows = 0
 			if _, ok := r.about.Kinds[string(measure.AllReduce)]; !ok {
@@ -175,7 +175,7 @@ func (f *fitFlags) write(a *app, t *measure.Target, r *fitReport) error {
 	return results.WriteFileAtomic(f.fit, func(w io.Writer) error { return measure.WriteFit(w, &t.GPU, r.about, kernels, r.kinds, r.base) })
 }
 
-// samples reads the measurements and says whose they are.
+// samples reads the measurements and their origin.
 func (f *fitFlags) samples(a *app, t *measure.Target) (all []measure.Sample, from string, err error) {
 	if p := &f.published; p.Folder != "" {
 		all, left, err := p.Read()
@@ -198,12 +198,12 @@ func (f *fitFlags) samples(a *app, t *measure.Target) (all []measure.Sample, fro
 		}
 		all, from = append(all, samples...), card.String()
 	}
-	// vLLM runs prompts and what decodes beside them in one kernel, which splits no keys.
+	// vLLM runs prompts and decoding requests in one kernel, which splits no keys.
 	t.GPU.Prefill.JoinsDecode, t.GPU.Extend.MaxSplits = true, 1
 	return t.Cold(all), from + ", as LLMServingSim profiled it", nil
 }
 
-// check reports flags that are missing or wrong, before the minutes of a fit.
+// check reports missing or wrong flags before a fit of minutes.
 func (f *fitFlags) check(cmd *cobra.Command) error {
 	for _, pair := range [][2]string{{"measured", "llmservingsim"}, {"measured", "aiconfigurator"}, {"llmservingsim", "aiconfigurator"}} {
 		if err := cli.Exclusive(cmd, pair[0], pair[1]); err != nil {
@@ -246,7 +246,7 @@ func (f *fitFlags) check(cmd *cobra.Command) error {
 	return nil
 }
 
-// checkPublished reports what --aiconfigurator lacks.
+// checkPublished reports what is missing for --aiconfigurator.
 func (f *fitFlags) checkPublished(cmd *cobra.Command) error {
 	of := []struct{ name, expected string }{{"system", "a GPU as AIConfigurator names it: h200_sxm"},
 		{"framework", "one of " + strings.Join(measure.Frameworks, ", ")}, {"version", "the version of the framework: 0.24.0"}}
@@ -267,8 +267,8 @@ func (f *fitFlags) checkPublished(cmd *cobra.Command) error {
 	return nil
 }
 
-// start returns the specification that the fit starts from and its name: with --base
-// that one, else the nearest preset that has the suite.
+// start returns the specification from which the fit starts, and its name: that of --base, else of
+// the nearest preset with the suite.
 func (f *fitFlags) start(a *app) (*measure.Target, string, error) {
 	if f.base != "" {
 		t, err := loadTarget("--base", f.base)

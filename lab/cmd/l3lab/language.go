@@ -21,7 +21,7 @@ type languageFlags struct {
 	weights, plant string
 	exact          bool
 	cfg            *configs.Config // once loaded
-	byPolicy       bool            // attention is a policy's choice, or keys and values are narrow
+	byPolicy       bool            // a policy chooses what to attend to, or keys and values are narrow
 }
 
 const deskPreset = "desk" // the system preset of the commands that run a language model
@@ -57,7 +57,7 @@ func (f *languageFlags) load(cmd *cobra.Command) (*lm.Model, *lm.Node, error) {
 	return lm.NewModel(weights, runtime.GOMAXPROCS(0)), &lm.Node{Config: &own, Plant: lm.Plant(f.plant), Exact: f.exact}, nil
 }
 
-// modelName returns what a configuration would call the model.
+// modelName returns the model's name for a configuration.
 func (f *languageFlags) modelName() string {
 	if f.weights == "" {
 		return "tiny-lm"
@@ -65,8 +65,8 @@ func (f *languageFlags) modelName() string {
 	return strings.TrimSuffix(filepath.Base(f.weights), ".safetensors")
 }
 
-// loadConfig loads the configuration. The system need not take its policy where attention is the
-// policy's choice.
+// loadConfig loads the configuration. If a policy chooses attention, the system need not support
+// it.
 func (f *languageFlags) loadConfig(cmd *cobra.Command) (err error) {
 	if flag := cmd.Flags().Lookup("policy"); flag != nil {
 		f.config.Options.SectionsOnly = true
@@ -88,7 +88,7 @@ func (f *languageFlags) loadConfig(cmd *cobra.Command) (err error) {
 	return err
 }
 
-// loadKeys loads the configuration, whose model is another: what it says of layers with a window is refused.
+// loadKeys loads the configuration, whose model is another; keys for layers with a window are refused.
 func (f *languageFlags) loadKeys(cmd *cobra.Command) (err error) {
 	if f.cfg, err = f.config.Load(cmd); err == nil && f.cfg.Model.Window > 0 {
 		err = f.config.Locate(&input.Error{Key: "model.window", Value: fmt.Sprint(f.cfg.Model.Window), Expected: "0: language models with windows by layer are not read"})
@@ -99,7 +99,7 @@ func (f *languageFlags) loadKeys(cmd *cobra.Command) (err error) {
 // narrow says that keys and values have fewer than 16 bits.
 func (f *languageFlags) narrow() bool { b := f.cfg.Model.StoredBits(); return b == 8 || b == 4 }
 
-// readText reads a file that is no longer than the model's context and one byte more are.
+// readText reads a file of at most the model's context plus one byte.
 func readText(flag, path string) ([]byte, error) {
 	text, err := input.ReadFile(path)
 	if err == nil && len(text) == 0 {

@@ -51,7 +51,7 @@ of |measured - predicted| / measured over the other 20%; predictor.noise adds me
 	return cmd
 }
 
-const leastBatches = 5 // the smallest profile of which a fifth can be held out
+const leastBatches = 5 // smallest profile of which a fifth can be held out
 
 // judgement is the errors of the predictors on one profile.
 type judgement struct {
@@ -63,7 +63,7 @@ type judgement struct {
 	Candidates int     `json:"batches_that_prefill"`
 	SubBatches int     `json:"sub_batches"`
 	Noise      float64 `json:"noise"` // relative standard deviation
-	// Errors are means over the held-out sub-batches that have the part.
+	// Errors are means over the held-out sub-batches with such work.
 	Errors predict.PredictionErrors `json:"relative_error"`
 }
 

@@ -15,8 +15,8 @@ import (
 	"github.com/l3sim/l3sim/lab/claims"
 )
 
-// The largest values of --requests and --seeds, and the least --requests: with
-// fewer a trace may have no request that all systems can hold.
+// The largest values of --requests and --seeds, and the smallest --requests: with fewer, a trace
+// may have no request that all systems can hold.
 const (
 	leastReproduced = 10
 	mostReproduced  = 100_000
@@ -112,7 +112,7 @@ func (a *app) runTarget(ctx context.Context, target claims.Target, f *reproduceF
 		a.Note("%v; what no other line records runs again", &d)
 	}
 	show := a.NewProgress("points")
-	start := func(points int64) { // again where policies have been tried
+	start := func(points int64) { // called again if policies are tried first
 		show.Done()
 		show = a.NewProgress("points")
 		show.Start(points)

@@ -8,7 +8,7 @@ import (
 	"github.com/l3sim/l3sim/lab/hostkv"
 )
 
-// validateHostKV judges the flow of sparse-offload by measured iterations.
+// validateHostKV judges the flow of sparse-offload against measured iterations.
 func (a *app) validateHostKV(cmd *cobra.Command, f *serviceFlags, o configs.Options) error {
 	for _, other := range []string{"service", "rows", "workers", "loop", "fit", "requests", "figure"} {
 		if cmd.Flags().Changed(other) {

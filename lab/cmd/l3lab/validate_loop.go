@@ -12,7 +12,7 @@ import (
 	"github.com/l3sim/l3sim/lab/loop"
 )
 
-// validateLoop judges the dataflow of l3 by measured iterations.
+// validateLoop judges the dataflow of l3 against measured iterations.
 func (a *app) validateLoop(cmd *cobra.Command, f *serviceFlags, o configs.Options) error {
 	for _, other := range []string{"service", "rows", "workers"} {
 		if cmd.Flags().Changed(other) {
