@@ -52,7 +52,7 @@ const (
 // asServers is the admission of servers, which do not know output lengths: they admit what fits now, and may have to preempt it.
 var asServers = []string{admission + "=current", history + "=0"}
 
-// memoryShare is the share of a GPU's memory that servers use: the default of vLLM's gpu_memory_utilization. SGLang and TensorRT-LLM use about as much.
+// memoryShare is the share of a GPU's memory that servers use: vLLM's default gpu_memory_utilization. SGLang and TensorRT-LLM use about as much.
 const memoryShare = "gpu.memory_share=0.9"
 
 // shareOf returns the setting of the servers' share of memory, unless the user has chosen another.
