@@ -32,7 +32,7 @@ func servedBy(t *testing.T, request, token, deadline units.Duration, of ...trace
 	return r
 }
 
-// TestAPIServerAlone: a request alone comes later by what its parsing takes, and each of its tokens by what a token takes.
+// TestAPIServerAlone: a single request comes later by its parsing time, and each of its tokens by the time of a token.
 func TestAPIServerAlone(t *testing.T) {
 	const request, token = 7 * units.Millisecond, 30 * units.Microsecond
 	q := traces.Request{Input: 500, Output: 40, Arrival: units.Second}
@@ -49,8 +49,8 @@ func TestAPIServerAlone(t *testing.T) {
 	}
 }
 
-// TestAPIServerQueues: of requests that come at once each waits for those before it, and so do the first one's tokens for
-// requests; a token that takes longer than an iteration sets the pace.
+// TestAPIServerQueues: of requests that arrive together, each waits for those before it, and so do the first one's tokens
+// for requests. If a token takes longer than an iteration, it sets the pace.
 func TestAPIServerQueues(t *testing.T) {
 	const request = units.Second // longer than a prompt and all tokens take
 	q := traces.Request{Input: 100, Output: 3}
@@ -60,7 +60,7 @@ func TestAPIServerQueues(t *testing.T) {
 			t.Errorf("request %d begins at %v, want %v", i, r[i].Start, want)
 		}
 	}
-	// When the last request is parsed, the first two have long been generated.
+	// When the last request is parsed, the first two have finished on the GPUs.
 	if r[0].FirstToken != 3*request || r[0].Finish != 3*request || r[1].Finish != 3*request || r[2].FirstToken <= 3*request {
 		t.Errorf("tokens pass requests that came before: %+v", r)
 	}
@@ -77,7 +77,7 @@ func TestAPIServerQueues(t *testing.T) {
 	}
 }
 
-// TestAPIServerTooSlow: requests that are parsed after their deadline are dropped, all of them if need be.
+// TestAPIServerTooSlow: requests that are parsed after their deadline are dropped, even all of them.
 func TestAPIServerTooSlow(t *testing.T) {
 	q := traces.Request{Input: 100, Output: 3}
 	r := servedBy(t, 40*units.Millisecond, 0, units.Millisecond, q, q)

@@ -11,8 +11,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// capped is a policy of a test: no head attends over more than so many tokens. It counts
-// how often it is asked.
+// capped is a policy for tests: no head attends over more than a number of tokens. It counts its
+// calls.
 type capped struct {
 	policy.Costs
 	most, asked int
@@ -27,7 +27,8 @@ func (c *capped) Decode(requests []policy.Request, run int) *policy.Step {
 	return c.Costs.Decode(short, run)
 }
 
-// halved is a policy of a test: half of the heads attend on the GPUs, beside the home.
+// halved is a policy for tests: half of the heads attend on the GPUs, the others where keys and
+// values are stored.
 type halved struct{ policy.Costs }
 
 func (h halved) Decode(requests []policy.Request, run int) *policy.Step {
@@ -39,8 +40,8 @@ func (h halved) Decode(requests []policy.Request, run int) *policy.Step {
 	return x
 }
 
-// TestHeadsOnTheGPUs: heads that a policy has attend on the GPUs take the GPUs' time, and
-// leave the home half of its own, in every system.
+// TestHeadsOnTheGPUs: heads that a policy puts on the GPUs take GPU time, and halve the time of the
+// other device, in every system.
 func TestHeadsOnTheGPUs(t *testing.T) {
 	for _, s := range densely() {
 		work := func(half bool) flow.Work {
@@ -60,7 +61,7 @@ func TestHeadsOnTheGPUs(t *testing.T) {
 			t.Errorf("%s: with half of the heads on the GPUs these attend for %v, else for %v", s.Name, half.Time[flow.OfAttention], whole.Time[flow.OfAttention])
 		}
 		most := 0.75
-		if s.Name == "hbm-pim" { // its units have an overhead that heads do not change
+		if s.Name == "hbm-pim" { // its units have an overhead that does not depend on heads
 			most = 0.95
 		}
 		if share := float64(half.Time[flow.OfPIM]) / float64(whole.Time[flow.OfPIM]); whole.Time[flow.OfPIM] > 0 && (share < 0.4 || share > most) {
@@ -69,9 +70,9 @@ func TestHeadsOnTheGPUs(t *testing.T) {
 	}
 }
 
-// TestPolicyDecides: what a policy says is what every system's decode attention takes.
-// Requests of 900 tokens that attend over 50 take the time of requests of 50, and the
-// policy is asked once or, where the scheduler predicts or tries, a few times a sub-batch.
+// TestPolicyDecides: in every system decode attention takes the time of the tokens that the policy
+// returns: requests of 900 tokens that attend over 50 take the time of requests of 50. The policy
+// is asked once a sub-batch or, if the scheduler predicts or tries, a few times.
 func TestPolicyDecides(t *testing.T) {
 	for _, s := range densely() {
 		step := func(tokens, most int) (took units.Duration, asked int) {

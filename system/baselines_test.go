@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drawn is the choices that make a small node of any system.
+// drawn is the random choices for a small node of any system.
 type drawn struct {
 	sets  []string
 	trace *traces.Trace
@@ -49,8 +49,8 @@ func drawBaseline(t *rapid.T) drawn {
 	for i := range number("requests", 1, 25) {
 		d.trace.Requests = append(d.trace.Requests, traces.Request{ID: i, Input: number("in", 1, 1500), Output: number("out", 1, 120)})
 	}
-	// Memory of each GPU: its half of the weights, the activations, and room for 0.3 to 20
-	// requests of the largest size.
+	// Memory of each GPU: its half of the weights, the activations, and 0.3 to 20 requests of the
+	// largest size.
 	cfg := d.load(t, "gpu-only")
 	m, room := &cfg.Model, units.Bytes(float64(number("room", 3, 200))/10*1620)
 	free := m.WeightBytes() + m.ActivationBytes(cfg.Batching.MaxBatchTokens) + room*m.KVBytesPerToken()
@@ -58,7 +58,8 @@ func drawBaseline(t *rapid.T) drawn {
 	return d
 }
 
-// TestUnitsReadWeightsWithinLaws: a run whose units multiply most weights is faster than the GPUs could read all of them, and no law is broken.
+// TestUnitsReadWeightsWithinLaws: a run whose units multiply most weights is faster than the GPUs could read all of them, without breaking a
+// law.
 func TestUnitsReadWeightsWithinLaws(t *testing.T) {
 	trace := &traces.Trace{Requests: equalLengths(1, 10, 200)}
 	n := nodeOf(t, "run.system=hbm-pim", "run.model=gpt-175b", "hbm_pim.feed_forward=1", "hbm_pim.sub_batches=never")
@@ -74,7 +75,8 @@ func drawStripe(t *rapid.T) string {
 	return "comm.stripe=" + rapid.SampledFrom([]string{"none", "ranksets", "channels"}).Draw(t, "stripe")
 }
 
-// drawUnits draws where units in HBM are and what they help with. Each of the 16 channels of a GPU has room for the largest request.
+// drawUnits draws the place of units in HBM, and what they help with. Each of the 16 channels of a GPU has room for the largest
+// request.
 func (d *drawn) drawUnits(t *rapid.T) {
 	pick := func(name string, from ...string) string { return rapid.SampledFrom(from).Draw(t, name) }
 	placement := pick("unit placement", "heads", "channel")
@@ -97,8 +99,7 @@ func (d *drawn) load(t interface{ Fatal(...any) }, system string, sets ...string
 	return cfg
 }
 
-// node returns the node of a system with further settings; L3 has a processing
-// unit a rank.
+// node returns the node of a system with further settings; L3 has one processing unit per rank.
 func (d *drawn) node(t interface{ Fatal(...any) }, system string, sets ...string) *Node {
 	if system == "l3" {
 		sets = append([]string{"pim.processing_unit=rank"}, sets...)
@@ -106,7 +107,7 @@ func (d *drawn) node(t interface{ Fatal(...any) }, system string, sets ...string
 	return mustNode(t, d.load(t, system, sets...))
 }
 
-// requestsOf returns what a run writes of its requests.
+// requestsOf returns the CSV of a run's requests.
 func requestsOf(t *rapid.T, r *Result) string {
 	var b bytes.Buffer
 	if err := results.WriteRequests(&b, r.Requests); err != nil {
@@ -115,13 +116,12 @@ func requestsOf(t *rapid.T, r *Result) string {
 	return b.String()
 }
 
-// TestBaselineLaws runs random small nodes of the systems that L3 is compared with
-// under every check, and checks that they repeat themselves and that skipped layers
-// change nothing.
+// TestBaselineLaws runs random small nodes of the systems that L3 is compared with under all
+// checks. Runs repeat exactly, and skipped layers change nothing.
 func TestBaselineLaws(t *testing.T) {
 	for _, s := range densely() {
 		if s.Name == "l3" {
-			continue // TestNodeLaws
+			continue // tested by TestNodeLaws
 		}
 		t.Run(s.Name, func(t *testing.T) {
 			t.Parallel()
@@ -153,9 +153,9 @@ func TestBaselineLaws(t *testing.T) {
 	}
 }
 
-// TestHBMPIMWithoutPIMIsGPUOnly checks that units as fast as the GPUs' memory,
-// with a single batch, make no difference to a GPU whose kernel streams as they do:
-// waves of thread blocks, which AttAcc's model has, are no units'.
+// TestHBMPIMWithoutPIMIsGPUOnly checks that units as fast as the GPUs' memory, with a single batch,
+// equal GPUs whose kernel streams without waves of thread blocks, which AttAcc's model has and
+// units do not.
 func TestHBMPIMWithoutPIMIsGPUOnly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawBaseline(t)
@@ -168,10 +168,9 @@ func TestHBMPIMWithoutPIMIsGPUOnly(t *testing.T) {
 	})
 }
 
-// TestMoreMemoryIsNoSlower checks that a GPU that holds everything serves the
-// requests that a smaller one can hold in no more time. More memory means larger
-// batches, whose products can waste part of a tile or of a wave: that is at most a
-// few percent.
+// TestMoreMemoryIsNoSlower checks that a GPU with unlimited memory is no slower on the requests
+// that a smaller one can hold. Larger batches can waste part of a tile or of a wave, which costs at
+// most a few percent.
 func TestMoreMemoryIsNoSlower(t *testing.T) {
 	worst := 0.0
 	rapid.Check(t, func(t *rapid.T) {
@@ -195,14 +194,14 @@ func TestMoreMemoryIsNoSlower(t *testing.T) {
 	t.Logf("slower by %.2f%% at most", 100*worst)
 }
 
-// TestRankPIMIsL3WithoutItsTechniques checks that L3 with one processing unit a
-// rank, one batch and links that take no time comes close to rank-pim: what is left
-// is that L3 prefills beside decoding requests.
+// TestRankPIMIsL3WithoutItsTechniques checks that L3 with one processing unit per rank, one batch
+// and links that take no time comes close to rank-pim. The remaining difference is that L3 prefills
+// beside decoding requests.
 func TestRankPIMIsL3WithoutItsTechniques(t *testing.T) {
 	worst := 0.0
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawBaseline(t)
-		for i := range d.trace.Requests { // prompts take no time to speak of
+		for i := range d.trace.Requests { // prompts take almost no time
 			r := &d.trace.Requests[i]
 			r.Input, r.Output = 1+r.Input%32, 200+r.Output
 		}
@@ -225,13 +224,13 @@ func TestRankPIMIsL3WithoutItsTechniques(t *testing.T) {
 	t.Logf("apart by %.1f%% at most", 100*worst)
 }
 
-// TestHBMPIMCapacity: units that take a part of the memory leave as much as smaller
-// GPUs have, and take nothing from other systems.
+// TestHBMPIMCapacity: units that take a part of the memory leave as much as smaller GPUs have, and
+// take nothing from other systems.
 func TestHBMPIMCapacity(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawBaseline(t)
 		cfg := d.load(t, "hbm-pim")
-		capacity := 4 * (cfg.GPU.MemoryCapacity / 3) // of which three quarters are what was drawn
+		capacity := 4 * (cfg.GPU.MemoryCapacity / 3) // three quarters of it are the drawn capacity
 		larger, smaller := fmt.Sprintf("gpu.memory_capacity=%q", capacity), fmt.Sprintf("gpu.memory_capacity=%q", capacity/4*3)
 		part := d.node(t, "hbm-pim", larger, "hbm_pim.capacity_share=0.75")
 		whole := d.node(t, "hbm-pim", smaller)

@@ -19,7 +19,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// near says that two numbers are as good as equal.
+// near says that two numbers are almost equal.
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-9*max(1, math.Abs(b)) }
 
 // busyFor returns the work of resources that are busy for so many seconds each.
@@ -46,7 +46,7 @@ func TestSharesByHand(t *testing.T) {
 	if u := n.utilization(&flow.Busy{}, 0); u != (results.Utilization{}) {
 		t.Errorf("of no time %+v", u)
 	}
-	// One replica iterates for 6 s, the other for 9: nothing is there for 4 + 1 of 20 s. The GPUs wait 1 s for ranksets, a quarter of it for uneven ones.
+	// One replica iterates for 6 s, the other for 9, so nothing runs for 4 + 1 of 20 s. The GPUs wait 1 s for ranksets, a quarter of it for uneven ones.
 	a, b := &replica{}, &replica{}
 	a.out.iterating, b.out.iterating = 6*units.Second, 9*units.Second
 	a.tallied.busy = *busyFor(map[int]float64{flow.OfPIM: ranksets, flow.OfPIMWaits + int(flow.ForGPU): 2})
@@ -58,7 +58,7 @@ func TestSharesByHand(t *testing.T) {
 		w.GPU.Host != want.Host || w.GPU.NoRequests != want.NoRequests {
 		t.Errorf("GPUs wait %+v, by hand %+v", w.GPU, want)
 	}
-	// For others ranksets wait 6 − 1 − 2 and 9 − 3 − 5 s.
+	// Ranksets wait for other ranksets for 6 − 1 − 2 and 9 − 3 − 5 s.
 	want := results.PIMWaits{GPU: 6. / 20, LinkDown: 7. / 20, LinkUp: 8. / 20, Channel: 9. / 20, Host: 10. / 20, Others: 4. / 20, NoRequests: 5. / 20}
 	if !near(w.PIM.Others, want.Others) {
 		t.Errorf("for other ranksets %v, by hand %v", w.PIM.Others, want.Others)
@@ -132,7 +132,7 @@ func TestOverTimeByHand(t *testing.T) {
 			}
 		}
 	}
-	// While replicas do not iterate, 50 of 100 and 80 of 100 s, each draws what an idle one does.
+	// While replicas do not iterate, for 50 of 100 and 80 of 100 s, each draws idle power.
 	idle := (cell(1, "power_w")*50 - 400) / 80
 	if got := cell(0, "power_w"); idle <= 0 || !near(got*50, 300+400+idle*50) {
 		t.Errorf("%v W in the first part, idle %v W", got, idle)
@@ -153,7 +153,7 @@ func TestOverTimeByHand(t *testing.T) {
 	}
 }
 
-// TestOutcomesByHand: of five requests two are turned away. Times are counted from each arrival.
+// TestOutcomesByHand: of five requests two are turned away. Times count from each arrival.
 func TestOutcomesByHand(t *testing.T) {
 	const s = units.Second
 	served := func(arrival, start, first, finish units.Duration, in, out int, attained bool) results.Request {
@@ -186,7 +186,7 @@ func TestOutcomesByHand(t *testing.T) {
 			t.Errorf("request %d: %v and %v ms, by hand %v", row, a, b, want)
 		}
 	}
-	// Four of them, over 6 s: two of these attain, with 12 tokens in four gaps of 2 s.
+	// Four of them, over 6 s: two attain, with 12 tokens in four gaps of 2 s.
 	if m := r.Measured(0, 4, Window{From: 2 * s, To: 8 * s}); m.Requests != 4 || m.Attainment != 0.5 || m.GoodputTokens != 12/8. {
 		t.Errorf("%+v", m)
 	}
@@ -220,7 +220,7 @@ func TestMissesByHand(t *testing.T) {
 	}
 }
 
-// TestAPIServerByHand: work waits for what came before, and requests leave in the order in which they came.
+// TestAPIServerByHand: work waits for earlier work, and requests leave in the order of arrival.
 func TestAPIServerByHand(t *testing.T) {
 	a := &apiServer{request: 10, token: 3}
 	if (*apiServer)(nil).ready() != never || a.ready() != never {
@@ -228,13 +228,13 @@ func TestAPIServerByHand(t *testing.T) {
 	}
 	a.take(traces.Request{ID: 1}, 1, 100)
 	a.take(traces.Request{ID: 2}, 2, 105)
-	if got := a.work(112, a.token, 4); got != 132 { // behind the second request
+	if got := a.work(112, a.token, 4); got != 132 { // after the second request
 		t.Errorf("tokens are done at %d", got)
 	}
 	if got := a.work(200, a.token, 2); got != 206 || a.busy != 10+10+12+6 {
 		t.Errorf("tokens are done at %d, busy %d", got, a.busy)
 	}
-	if a.inside.Picoseconds() != 10+15 { // from each arrival to its own end
+	if a.inside.Picoseconds() != 10+15 { // from each arrival to its end
 		t.Errorf("%v", a.inside)
 	}
 	for _, want := range []struct {
@@ -251,7 +251,7 @@ func TestAPIServerByHand(t *testing.T) {
 }
 
 // TestGapsByHand: steps end at 10, 20 and 30. Two, three and three requests decode, with no, one and two drafts; the window takes gaps that end from
-// 20 to 30. The first gap is from 0 on.
+// 20 to 30. The first gap begins at 0.
 func TestGapsByHand(t *testing.T) {
 	g, d := newGaps(3, 0), &diary{}
 	g.diary, g.measure = d, &Window{From: 20, To: 30}
@@ -259,7 +259,7 @@ func TestGapsByHand(t *testing.T) {
 		g.decoded(units.Duration(10*(i+1)), c.n, c.drafted)
 	}
 	g.decoded(31, 1, 0)
-	g.decoded(50, 0, 0) // nobody decodes
+	g.decoded(50, 0, 0) // nothing decodes
 	if want := []keptGap{{10, 10, 2}, {20, 10, 3}, {20, 0, 1}, {30, 10, 3}, {30, 0, 2}, {31, 1, 1}}; !slices.Equal(d.gaps, want) {
 		t.Errorf("%v, want %v", d.gaps, want)
 	}
@@ -268,7 +268,8 @@ func TestGapsByHand(t *testing.T) {
 	}
 }
 
-// TestContextsByHand: a request of 10 and 4 tokens decodes over 11, 12 and 13. What a preemption has computed anew as a prompt is no step's.
+// TestContextsByHand: a request of 10 and 4 tokens decodes over 11, 12 and 13. Tokens recomputed after a preemption, as a prompt, belong to
+// no step.
 func TestContextsByHand(t *testing.T) {
 	for _, c := range []struct {
 		in, out int
@@ -295,8 +296,8 @@ func TestContextsByHand(t *testing.T) {
 	}
 }
 
-// TestWindowsByHand: a chosen window begins anew with an iteration of at least a quarter more weight, which is the requests that decode, twice
-// without prompts, and has two iterations. A given one has all that overlap it.
+// TestWindowsByHand: a chosen window has two iterations, and starts again with an iteration of at least a quarter more weight. The weight is
+// the number of decoding requests, twice that without prompts. A given window has all iterations that overlap it.
 func TestWindowsByHand(t *testing.T) {
 	batch := func(decoding, prompt int) *scheduler.Batch {
 		b := &scheduler.Batch{Sub: []scheduler.SubBatch{{Decode: make([]scheduler.Decoding, decoding)}}}
@@ -336,7 +337,7 @@ func TestWindowsByHand(t *testing.T) {
 	}
 }
 
-// TestExtrapolationByHand: shares of kernels of each kind, in words from one percent on.
+// TestExtrapolationByHand: shares of kernels of each kind, as text from one percent on.
 func TestExtrapolationByHand(t *testing.T) {
 	for _, c := range []struct {
 		share [gpu.Kinds]float64

@@ -61,7 +61,7 @@ func TestHeadsAlike(t *testing.T) {
 	}
 }
 
-// TestHeadsOfTheirOwnInARun: a run with all checks, in which each head and layer has its own share, is the same with shortcuts.
+// TestHeadsOfTheirOwnInARun: a fully checked run in which each head and layer has its own share equals a run with shortcuts.
 func TestHeadsOfTheirOwnInARun(t *testing.T) {
 	dir := t.TempDir()
 	rapid.Check(t, func(t *rapid.T) {

@@ -17,7 +17,7 @@ import (
 // cachingSystems are the systems that can keep prefixes.
 var cachingSystems = []string{"l3", "gpu-only", "hbm-pim", "rank-pim"}
 
-// drawTexts has requests begin alike: by hashes of few values, or as turns of few conversations; or none like another.
+// drawTexts gives requests common beginnings: by hashes of few values, or as turns of few conversations; or none.
 func drawTexts(t *rapid.T, requests []traces.Request) {
 	kind, gap := rapid.SampledFrom([]string{"hashes", "turns", "own"}).Draw(t, "kind"), rapid.SampledFrom([]units.Duration{0, 5, 100, 1000}).Draw(t, "gap")
 	longer := rapid.IntRange(1, 3).Draw(t, "longer")
@@ -49,7 +49,7 @@ func drawCaching(t *rapid.T) (*configs.Config, *traces.Trace) {
 		d := drawBaseline(t)
 		cfg, trace = d.load(t, system), d.trace
 	}
-	for i := range 3 * len(trace.Requests) { // the same lengths again and again: more of them begin alike
+	for i := range 3 * len(trace.Requests) { // the same lengths again, so that more of them begin alike
 		r := trace.Requests[i]
 		r.ID = len(trace.Requests)
 		trace.Requests = append(trace.Requests, r)
@@ -74,8 +74,8 @@ func drawCaching(t *rapid.T) (*configs.Config, *traces.Trace) {
 
 // TestCacheLaws runs random nodes that keep prefixes under every check, among them that no block of a request in memory is
 // evicted, that all memory is free when the cache is cleared, and that every token of a prompt was found or prefilled.
-// Skipped layers change nothing. A cache of no bytes is none, and one whose requests share nothing changes nothing until
-// one loses its memory, or blocks go to the host.
+// Skipped layers change nothing. A cache of no bytes equals none. A cache without shared prefixes changes nothing until a
+// request loses its memory, or blocks go to the host.
 func TestCacheLaws(t *testing.T) {
 	fewCases(t, func(t *rapid.T) {
 		cfg, trace := drawCaching(t)
@@ -111,7 +111,7 @@ func onceIn(t interface{ Fatal(...any) }, system string, sets ...string) *config
 	return cfg
 }
 
-// apart has requests come so far apart that each runs alone.
+// apart makes requests arrive so far apart that each runs alone.
 func apart(requests []traces.Request) []traces.Request {
 	for i := range requests {
 		requests[i].ID, requests[i].Arrival = i, units.Duration(i)*1000*units.Second
@@ -119,8 +119,8 @@ func apart(requests []traces.Request) []traces.Request {
 	return requests
 }
 
-// TestCacheHits: where memory has room for all, each prompt finds the longest beginning, in whole blocks, that any earlier one
-// had, up to its last token.
+// TestCacheHits: if memory holds all, each prompt finds the longest beginning, in whole blocks, of any earlier one, without
+// its last token.
 func TestCacheHits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		system, blocks := rapid.SampledFrom(cachingSystems).Draw(t, "system"), []int{512, 1024}
@@ -157,8 +157,8 @@ func TestCacheHits(t *testing.T) {
 	})
 }
 
-// TestCacheTurns: the turns of a conversation find the prompts and answers before, but for the last token, which no step had as
-// input.
+// TestCacheTurns: the turns of a conversation find earlier prompts and answers, except the last token of an answer, which was
+// never an input.
 func TestCacheTurns(t *testing.T) {
 	requests := apart([]traces.Request{{Input: 600, Output: 936}, {Input: 1600, Output: 600}, {Input: 2100, Output: 2}})
 	fork := &traces.Text{Turn: 2, From: 1600} // without the answer before
@@ -169,14 +169,15 @@ func TestCacheTurns(t *testing.T) {
 	for _, system := range cachingSystems {
 		cfg := onceIn(t, system)
 		r := mustRun(t, mustNode(t, cfg), coming(t, cfg, requests), false)
-		// Of 1,536 tokens 1,535 are there; of 1,600 of the second prompt 1,536 in whole blocks.
+		// Of 1,536 tokens 1,535 are cached; of 1,600 of the second prompt 1,536, in whole blocks.
 		if got, want := r.cache.HitTokens, int64(1024+1536); got != want {
 			t.Errorf("%s: %d tokens found, want %d", system, got, want)
 		}
 	}
 }
 
-// TestPrefixAffinity: a request goes to the replica that has its prefix, unless more is left to do there than the prefix saves.
+// TestPrefixAffinity: a request goes to the replica with its prefix, unless the replica has more work left than the prefix
+// saves.
 func TestPrefixAffinity(t *testing.T) {
 	requests := []traces.Request{
 		{Input: 2000, Output: 300, Hashes: []uint64{7, 8, 9, 10}}, {Input: 1500, Output: 300, Hashes: []uint64{1, 2, 3}},
@@ -201,7 +202,7 @@ func TestPrefixAffinity(t *testing.T) {
 	}
 }
 
-// TestCacheErrors: what a cache does not fit together with is said.
+// TestCacheErrors: settings that exclude a cache are refused.
 func TestCacheErrors(t *testing.T) {
 	for sets, want := range map[string]string{
 		"run.system=cpu-offload":                       `cache.prefix = true: expected false with run.system = cpu-offload`,
@@ -227,8 +228,8 @@ func TestCacheErrors(t *testing.T) {
 	}
 }
 
-// TestPreemptedComputesLess: where memory is full and no request begins like another, a prefix cache has preempted requests find
-// what they computed. They prefill less, and all end earlier.
+// TestPreemptedComputesLess: when memory is full and no request begins like another, preempted requests find what they computed
+// in a prefix cache. They prefill less, and all end earlier.
 func TestPreemptedComputesLess(t *testing.T) {
 	run := func(sets ...string) *Result {
 		sets = append([]string{"gpu.memory_capacity=18GiB", "memory.admission=current", "memory.history=0", "memory.watermark=0", "cache.block=16"}, sets...)
@@ -243,7 +244,7 @@ func TestPreemptedComputesLess(t *testing.T) {
 	if without.preemptions == 0 || with.preemptions == 0 {
 		t.Fatalf("%d and %d requests lost their memory", without.preemptions, with.preemptions)
 	}
-	if with.cache.HitTokens != 0 { // of prompts that were not computed before
+	if with.cache.HitTokens != 0 { // tokens of prompts that were not computed before
 		t.Errorf("%d tokens are found of prompts that share nothing", with.cache.HitTokens)
 	}
 	if ratio := with.end.Seconds() / without.end.Seconds(); ratio > 0.99 {

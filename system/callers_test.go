@@ -9,11 +9,12 @@ import (
 	"github.com/l3sim/l3sim/system/kinds"
 )
 
-// CallersSystems are the systems of package system_test, which stands outside as the program of a caller does.
+// CallersSystems are the systems of package system_test, which is outside of this package like a caller's
+// program.
 var CallersSystems []kinds.System
 
-// everything loads configurations of the systems that ship and of CallersSystems. What tests say of every system holds for
-// all of them: laws, timelines, extreme values, rejected requests, planted violations.
+// everything loads configurations of the built-in systems and of CallersSystems. Tests of every system run on all of them:
+// laws, timelines, extreme values, rejected requests, planted violations.
 var everything = sync.OnceValue(func() *configs.Loader {
 	ld, err := Extend(Extension{Systems: CallersSystems})
 	if err != nil {

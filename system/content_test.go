@@ -24,8 +24,8 @@ func writeTo(t *testing.T, path, text string) {
 	}
 }
 
-// gated returns the settings of DuoAttention with a file of gates on two layers of 8 KV heads, and the text of a file by which
-// the first heads of a layer stream.
+// gated returns the settings of DuoAttention with a file of gates on two layers of 8 KV heads, and a function that returns the
+// text of a file by which the first heads of a layer stream.
 func gated(path string) (sets []string, text func(first, second int) string) {
 	layer := func(n int) string { return strings.Repeat("0 ", n) + strings.Repeat("1 ", 8-n) + "\n" }
 	return []string{"run.system=gpu-only", "run.model=llama-3-8b", "model.layers=2", "policy.name=duo", "policy.gates=" + path,
@@ -81,8 +81,8 @@ func TestGatesAreOfTheConfiguration(t *testing.T) {
 	}
 }
 
-// TestContentIsHashed: whatever file a key names, its content is in the hash of the configuration; its layout need not be. A
-// key that may name a file is in the list: a trace is not in the configuration, and sweeps hash it beside.
+// TestContentIsHashed: if a key names a file, the file's content is part of the configuration's hash; its layout need not
+// be. Keys that may name a file are in the list, except the trace, which sweeps hash separately.
 func TestContentIsHashed(t *testing.T) {
 	dir := t.TempDir()
 	source := func(name string, changes ...string) string {
@@ -150,7 +150,7 @@ func TestContentIsHashed(t *testing.T) {
 		checkRewritten(t, dir, cfg, c.key, path, c.one, c.other)
 	}
 	listed := strings.Fields("run.model gpu.preset gpu.fit energy.constants dram.preset prices.preset policy.gates policy.profile run.trace")
-	others := strings.Fields("run.columns traces.distribution arrivals.kind arrivals.window content.dram_preset content.policy_gates content.policy_profile") // speak of another key's file
+	others := strings.Fields("run.columns traces.distribution arrivals.kind arrivals.window content.dram_preset content.policy_gates content.policy_profile") // concern another key's file
 	explained, err := everything().Find(configs.Options{}, "")
 	if err != nil || len(explained) != len(everything().Keys().Keys) {
 		t.Fatalf("%d keys, %v", len(explained), err)
@@ -164,14 +164,14 @@ func TestContentIsHashed(t *testing.T) {
 	}
 }
 
-// ownTable returns a table of a standard of one's own with a part of DDR4 or DDR5 and a row of values, "" for none.
+// ownTable returns a user's standard with a part of DDR4 or DDR5 and an additional row of values, "" for none.
 func ownTable(base, row string) string {
 	parts := map[string]string{"ddr4": `["3200", "8gb", "x8"]`, "ddr5": `["4800", "16gb", "x8"]`}[base]
 	return fmt.Sprintf("standard = \"own\"\nbase = %q\nparts = %s\nvalues = [\n  %q,\n]\n", base, parts, "| "+cmp.Or(row, map[string]string{"ddr4": "tRTRS | 1", "ddr5": "tRTRS | 2"}[base]))
 }
 
-// TestOwnStandard: a node of DIMMs whose standard is a table of one's own runs as one of a part that ships where the table adds
-// nothing, in time, energy and cost; and by the table's own timings and rules where it adds some.
+// TestOwnStandard: a node of DIMMs with a user's standard equals one of a built-in part in time, energy and cost if the
+// standard adds nothing; otherwise it runs by the standard's own timings and rules.
 func TestOwnStandard(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "own.toml")
 	run := func(set string) *results.Summary {
@@ -197,7 +197,8 @@ func TestOwnStandard(t *testing.T) {
 	}
 }
 
-// checkRewritten writes a configuration and reads it back: where what its file holds is in no key, only with the same content.
+// checkRewritten writes a configuration and reads it back: if its file's content is in no key, this works only with the same
+// content.
 func checkRewritten(t *testing.T, dir string, cfg *configs.Config, key, path, old, now string) {
 	t.Helper()
 	var text bytes.Buffer
@@ -223,7 +224,7 @@ func checkRewritten(t *testing.T, dir string, cfg *configs.Config, key, path, ol
 	if content != (err != nil) || err != nil && (!strings.Contains(err.Error(), "config.toml:") || !strings.Contains(err.Error(), ": content.") || !strings.Contains(err.Error(), "the file has changed")) {
 		t.Errorf("%s changed: %v", path, err)
 	}
-	if content { // whoever names the file again takes it as it is
+	if content { // naming the file again accepts its new content
 		if err := load(key + "=" + everything().Keys().Key(key).Get(cfg).String()); err != nil {
 			t.Error(err)
 		}

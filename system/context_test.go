@@ -11,7 +11,7 @@ import (
 	"github.com/l3sim/l3sim/traces"
 )
 
-// TestBeyondContext: what becomes of requests longer than the model's context is what serving.beyond_context says. One that ends
+// TestBeyondContext: serving.beyond_context decides what becomes of requests longer than the model's context. One that ends
 // exactly there is within it.
 func TestBeyondContext(t *testing.T) {
 	trace := &traces.Trace{Name: "long", Requests: []traces.Request{{Input: 90, Output: 10}, {ID: 1, Input: 91, Output: 10}, {ID: 2, Input: 120, Output: 5}, {ID: 3, Input: 5, Output: 5}}}
@@ -49,7 +49,7 @@ func TestAllBeyondContext(t *testing.T) {
 	}
 }
 
-// TestClipped: answers end at the context, prompts one token before, with the hashes of the blocks that are left.
+// TestClipped: answers end at the context, prompts one token before, with the hashes of the remaining blocks.
 func TestClipped(t *testing.T) {
 	trace := &traces.Trace{Requests: []traces.Request{{Input: 500, Output: 524}, {Input: 500, Output: 525}, {Input: 1024, Output: 7, Hashes: []uint64{1, 2}}, {Input: 4000, Output: 1, Hashes: []uint64{1, 2, 3, 4, 5, 6, 7, 8}}}}
 	got := clipped(trace, 1024).Requests

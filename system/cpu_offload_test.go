@@ -16,8 +16,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drawOffload draws a node for cpu-offload on which CPUs and links are fast enough
-// beside the GPUs to be of use.
+// drawOffload draws a node for cpu-offload on which CPUs and links are fast enough to be of use.
 func drawOffload(t *rapid.T) drawn {
 	d := drawBaseline(t)
 	pick := func(name string, from ...string) string { return rapid.SampledFrom(from).Draw(t, name) }
@@ -29,8 +28,8 @@ func drawOffload(t *rapid.T) drawn {
 	return d
 }
 
-// TestWithoutHostMemoryIsGPUOnly checks that a host without memory leaves what
-// gpu-only does, to the picosecond.
+// TestWithoutHostMemoryIsGPUOnly checks that cpu-offload without host memory equals gpu-only, to
+// the picosecond.
 func TestWithoutHostMemoryIsGPUOnly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawOffload(t)
@@ -43,23 +42,22 @@ func TestWithoutHostMemoryIsGPUOnly(t *testing.T) {
 	})
 }
 
-// TestOffloadIsNoSlower checks what the CPUs' help costs on the requests that the GPUs
-// can hold. Where each place on the GPUs is taken a few times only, a run is mostly
-// its end, and who comes last there depends on the order. In longer runs the loss is
-// small. Over all nodes help is a gain. The longer runs have each request 20 times, shuffled: in the
-// same order again and again, a memory for two requests falls into one of several rhythms for good, on which the
-// host may have no more influence than to have helped once at the start.
+// TestOffloadIsNoSlower checks what the CPUs' help costs on the requests that the GPUs can hold. If each place
+// on the GPUs is used only a few times, a run is mostly its end, and its last requests depend on the order. In
+// longer runs the loss is small, and over all nodes help is a gain. The longer runs repeat each request 20
+// times, shuffled: without shuffling, a memory for two requests falls into one of several lasting rhythms, and
+// the host may influence only which one.
 func TestOffloadIsNoSlower(t *testing.T) {
-	slow := []int{926, 2543, 2803} // seeds with which requests of the host waited for a forecast, and up to 18% were lost
+	slow := []int{926, 2543, 2803} // seeds with which requests of the host waited for a forecast, with a loss of up to 18%
 	for _, c := range []struct {
 		name        string
-		times       int     // the trace
-		bound, mean float64 // of what it is slower
+		times       int     // repeats of the trace
+		bound, mean float64 // of the loss
 	}{{"short", 1, 0.05, 0}, {"long", 20, 0.05, 0}} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			worst, sum, n := 0.0, 0.0, 0.0
-			// The same nodes in every run: a red one is the change's doing.
+			// The same nodes in every run, so that a failure comes from a change.
 			for k := range len(slow) + deep.Of(10, 60, 3000) {
 				seed := k - len(slow)
 				if seed < 0 {
@@ -93,8 +91,8 @@ func TestOffloadIsNoSlower(t *testing.T) {
 	}
 }
 
-// TestFastDecodeDecodesOnTheHost checks that all decode attention is the CPUs': no
-// request decodes on the GPUs or moves there.
+// TestFastDecodeDecodesOnTheHost checks that the CPUs compute all decode attention: no request
+// decodes on the GPUs or moves there.
 func TestFastDecodeDecodesOnTheHost(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawOffload(t)
@@ -125,7 +123,7 @@ func TestFastDecodeDecodesOnTheHost(t *testing.T) {
 	})
 }
 
-// TestOffloadIterationsAllocateNothing checks the hot path where the CPUs help.
+// TestOffloadIterationsAllocateNothing checks the hot path with help of the CPUs.
 func TestOffloadIterationsAllocateNothing(t *testing.T) {
 	cfg, err := everything().Load(configs.Options{Sets: []string{"run.system=cpu-offload", "run.model=gpt-89b", "cpu_offload.max_delay=1"}})
 	if err != nil {
@@ -159,7 +157,8 @@ func TestOffloadIterationsAllocateNothing(t *testing.T) {
 	}
 }
 
-// TestWaitsAreChecked plants a request on the host that seems to sit out and has no turn: a checked run breaks the law of waits.
+// TestWaitsAreChecked plants a request on the host that seems to sit out and gets no turn: a checked run breaks the law of
+// waits.
 func TestWaitsAreChecked(t *testing.T) {
 	cfg, err := everything().Load(configs.Options{Sets: []string{"run.system=cpu-offload", "run.model=gpt-89b", "cpu_offload.max_delay=1"}})
 	if err != nil {
@@ -212,9 +211,8 @@ func BenchmarkOffload(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(r.iterations), "ns/iteration")
 }
 
-// TestOffloadWaits runs 24 requests of long outputs, of which the GPUs hold four at once. A
-// place on the GPUs takes minutes to get, a token on the host seconds at most. Help is worth
-// its time.
+// TestOffloadWaits runs 24 requests of long outputs, four of which fit the GPUs. A place on the
+// GPUs takes minutes to get, a token on the host at most seconds. Help pays.
 func TestOffloadWaits(t *testing.T) {
 	var ends []units.Duration
 	for _, system := range []string{"gpu-only", "cpu-offload"} {

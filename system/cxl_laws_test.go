@@ -25,8 +25,8 @@ func extended(t *testing.T) *configs.Loader {
 	return ld
 }
 
-// TestAddedSystemSweeps: a sweep knows the section of a system that a caller added, and so does Explain. The loader of the
-// systems that ship does not.
+// TestAddedSystemSweeps: a sweep and Explain know the section of a system that a caller added. The loader of the built-in
+// systems does not.
 func TestAddedSystemSweeps(t *testing.T) {
 	loader := extended(t)
 	f, err := design.ParseFile(loader, "cxl.toml", `where = 'cxl.bandwidth < "1TB/s"'

@@ -12,8 +12,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestCXLLimit: with memory that takes no time to read, and is as large as theirs, the
-// GPUs do what they do alone.
+// TestCXLLimit: with CXL memory that takes no time to read and is as large as the GPUs' memory, the
+// system equals GPUs alone.
 func TestCXLLimit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawBaseline(t)
@@ -31,8 +31,8 @@ func TestCXLLimit(t *testing.T) {
 	})
 }
 
-// TestCXLClosedForm: where CXL is what all wait for, the time between two tokens is that
-// of reading all keys and values, and of the blocks between the readings.
+// TestCXLClosedForm: if all wait for CXL, the time between two tokens is the time to read all keys
+// and values, plus the blocks between the reads.
 func TestCXLClosedForm(t *testing.T) {
 	tbt := func(bandwidth string) float64 {
 		cfg, err := everything().Load(configs.Options{Sets: []string{"run.system=cxl", "run.model=gpt-175b", "cxl.latency=0ps", "cxl.bandwidth=" + bandwidth}})
@@ -42,8 +42,8 @@ func TestCXLClosedForm(t *testing.T) {
 		r := mustRun(t, mustNode(t, cfg), &traces.Trace{Requests: equalLengths(8, 1000, 2)}, false)
 		return r.tbt.Milliseconds().Mean
 	}
-	// 8 requests of 1,001 tokens, 4,718,592 bytes each: what a byte at 10 GB/s takes twice
-	// as long as at 20 GB/s.
+	// 8 requests of 1,001 tokens, 4,718,592 bytes each: a byte takes twice as long at 10 GB/s as at 20
+	// GB/s.
 	slow, fast := tbt("10GB/s"), tbt("20GB/s")
 	if want := 8 * 1001 * 4718592 / 20e9 * 1e3; math.Abs(slow-fast-want) > 1e-6*want {
 		t.Errorf("%v and %v ms between tokens: %v between them, want %v", slow, fast, slow-fast, want)

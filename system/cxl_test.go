@@ -61,7 +61,7 @@ func cxlMemory(h *flow.Hardware) flow.KVMemory {
 	return flow.KVMemory{Unit: page, Capacity: int64(capacity / page)}
 }
 
-// assembleCXL puts a replica together: a batcher, and an engine with the GPUs and the link down from them.
+// assembleCXL builds a replica: a batcher, and an engine with the GPUs and the link down from them.
 func assembleCXL(n *kinds.Setup) kinds.Assembly {
 	keys := configs.Section[cxlKeys](n.Hardware.Config)
 	e := &cxlEngine{GPUs: gpus.New(n.Hardware), rate: keys.Bandwidth / units.Bandwidth(n.Hardware.Config.Replicas()), latency: keys.Latency}
@@ -85,7 +85,7 @@ type cxlEngine struct {
 func (e *cxlEngine) Run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {
 	e.Reset()
 	sub := &b.Sub[0]
-	// Keys and values that an iteration makes are written while it works.
+	// An iteration's new keys and values are written while it works.
 	e.Hide(gpus.OnDown, flow.TransferTime(e.rate, units.Bytes(e.Model.Layers)*e.Attends.KV(sub.Tokens())))
 	stage := e.Stage(sub, e.DecodeHere(e.Batches[:0], sub.Decode, b.Step))
 	stage.Beside(e.read(sub, b.Step), 0)
@@ -93,7 +93,7 @@ func (e *cxlEngine) Run(b *scheduler.Batch, start units.Duration) (units.Duratio
 	return e.Flow.Run(start)
 }
 
-// read returns the time that keys and values take to come in one layer.
+// read returns the time to read the keys and values of one layer.
 func (e *cxlEngine) read(sub *scheduler.SubBatch, step int64) units.Duration {
 	var bytes units.Bytes
 	for _, class := range e.Attends.Decode(sub.Decode, 0, step).Attend {
@@ -110,10 +110,10 @@ func (e *cxlEngine) read(sub *scheduler.SubBatch, step int64) units.Duration {
 	return e.latency + flow.TransferTime(e.rate, bytes)
 }
 
-// Peak returns the rate at which decode attention can read at most.
+// Peak returns the highest rate at which decode attention can read.
 func (e *cxlEngine) Peak() units.Bandwidth { return min(e.rate, e.HBMPeak) }
 
-// Adds a system and runs it beside one that ships.
+// Adds a system and runs it beside a built-in one.
 func ExampleExtend() {
 	loader, err := system.Extend(system.Extension{Systems: []kinds.System{cxlSystem}})
 	if err != nil {

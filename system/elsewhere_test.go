@@ -12,13 +12,13 @@ import (
 	"pgregory.net/rapid"
 )
 
-// elsewhere has prompts of the indexed model prefilled elsewhere, over 1 GB/s.
+// elsewhere lets prompts of the indexed model be prefilled elsewhere, over a link of 1 GB/s.
 func elsewhere(sets ...string) []string {
 	return slices.Concat(indexedModel, []string{"serving.prefill=elsewhere", "serving.prefill_bandwidth=1GB/s", "serving.prefill_latency=20us"}, sets)
 }
 
-// TestElsewhereByHand: the first of two prompts that are done elsewhere at one time is here when the link has carried its bytes, and the latency
-// later; the second one when the link has carried both. Steps take what they take where prompts run, beside the other's transfer.
+// TestElsewhereByHand: two prompts finish elsewhere at the same time. The first arrives when the link has carried its bytes, plus the latency;
+// the second when the link has carried both. Steps take the same time as if prompts ran here, beside the other's transfer.
 func TestElsewhereByHand(t *testing.T) {
 	const tokens = 3000
 	trace := func(n int) *traces.Trace {
@@ -51,7 +51,8 @@ func TestElsewhereByHand(t *testing.T) {
 	}
 }
 
-// TestElsewhereSeenAtEnds: a prompt that comes while an iteration runs decodes with the next one.
+// TestElsewhereSeenAtEnds: a prompt that arrives while an iteration runs decodes from the next one
+// on.
 func TestElsewhereSeenAtEnds(t *testing.T) {
 	x := &traces.Trace{Requests: []traces.Request{{Input: 100, Output: 50}, {ID: 1, Input: 100, Output: 2}}}
 	r := mustRun(t, nodeOf(t, elsewhere("serving.prefill_bandwidth=100GB/s")...), x, false)
@@ -62,9 +63,8 @@ func TestElsewhereSeenAtEnds(t *testing.T) {
 	}
 }
 
-// TestElsewhereLaws: whatever comes, all checks hold: each token once, memory within bounds and free at the end. No prompt runs on the GPUs:
-// requests of one token keep them idle, and end when a link that carries one after another has carried all up to theirs. A link that is twice as
-// fast is never slower then.
+// TestElsewhereLaws: for any arrivals all checks hold: each token once, memory within bounds and free at the end. No prompt runs on the GPUs:
+// requests of one token keep them idle, and end when the link has carried all prompts up to theirs. A link twice as fast is then never slower.
 func TestElsewhereLaws(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		keys := []string{"memory.admission=" + rapid.SampledFrom([]string{"final", "current"}).Draw(t, "admission"), rapid.SampledFrom([]string{"gpu_only.async_scheduling=false", "gpu_only.async_scheduling=true",
@@ -104,7 +104,7 @@ func TestElsewhereLaws(t *testing.T) {
 	})
 }
 
-// TestElsewherePreempted: requests that lose their memory come again, with what they have emitted, and every token once.
+// TestElsewherePreempted: preempted requests are sent again, with their emitted tokens, and emit every token once.
 func TestElsewherePreempted(t *testing.T) {
 	x := &traces.Trace{}
 	for i := range 12 {
@@ -116,7 +116,8 @@ func TestElsewherePreempted(t *testing.T) {
 	}
 }
 
-// TestElsewhereBytes: the link carries what all layers store of a prompt, windows and index keys included, and once where several GPUs hold it.
+// TestElsewhereBytes: the link carries the stored bytes of a prompt in all layers, windows and index keys included, once even if several GPUs
+// hold them.
 func TestElsewhereBytes(t *testing.T) {
 	for _, sets := range [][]string{{"run.model=llama-3-8b"}, {"run.model=llama-3-8b", "node.gpus=16", "model.tensor_parallel=16"}, {"run.model=gpt-oss-120b", "gpu.preset=\"h200-sxm\""}, indexedModel} {
 		all := slices.Concat(sets, []string{"run.system=gpu-only", "serving.prefill=elsewhere", "serving.prefill_bandwidth=1GB/s"})
@@ -131,7 +132,8 @@ func TestElsewhereBytes(t *testing.T) {
 	}
 }
 
-// TestElsewhereRefuses: systems that keep keys and values where arrivals are not modelled, a missing link, one without a use, and a cache.
+// TestElsewhereRefuses: it refuses systems whose place of keys and values is not modelled for arrivals, a missing link, an unused one, and
+// a cache.
 func TestElsewhereRefuses(t *testing.T) {
 	const link = " serving.prefill_bandwidth=50GB/s"
 	for _, c := range []struct{ sets, want string }{

@@ -29,7 +29,7 @@ func endedReplica(t *testing.T, trace *traces.Trace, sets ...string) *replica {
 	return r
 }
 
-// TestLawsAtTheEndByHand: each law of a whole run finds one number that is not that of the run, says which, and at the end of the run.
+// TestLawsAtTheEndByHand: each law of a whole run finds a single wrong number, and says which and that it is at the end of the run.
 func TestLawsAtTheEndByHand(t *testing.T) {
 	trace := &traces.Trace{Requests: []traces.Request{{ID: 7, Input: 40, Output: 3}, {ID: 8, Input: 60, Output: 5}}}
 	for what, c := range map[string]struct {
@@ -69,15 +69,15 @@ func TestLawsAtTheEndByHand(t *testing.T) {
 	}
 }
 
-// leak reserves memory that no request has.
+// leak reserves memory that belongs to no request.
 func leak(t *testing.T, r *replica) {
 	if _, ok := r.assembly.Batcher.Ledger.Reserve(memory.Prompted(16), nil, 0, nil); !ok {
 		t.Fatal("no room")
 	}
 }
 
-// TestLawsOfIterations: what breaks a law in an iteration is the fault of the run, with the law and the time: a request that decodes beyond its memory, and one that
-// waits although there is room.
+// TestLawsOfIterations: a broken law of an iteration fails the run, with the law and the time: a request that decodes beyond its memory, and one that waits although
+// there is room.
 func TestLawsOfIterations(t *testing.T) {
 	trace := &traces.Trace{Requests: []traces.Request{{Input: 40, Output: 3}, {ID: 1, Input: 60, Output: 5}}}
 	for law, change := range map[string]func(r *replica){
@@ -130,7 +130,7 @@ func TestThroughputLawByHand(t *testing.T) {
 			t.Errorf("%v less: %s", less, got)
 		}
 	}
-	// Of 100 tokens that were computed again, and those that a group shares, nothing is read.
+	// 100 recomputed tokens, and tokens that a group shares, are not read.
 	r.assembly.Batcher.Recomputed, r.assembly.Engine.Side().Attends.Spared = 100, 33
 	if got := r.decodedContexts(); got != contexts-100 {
 		t.Errorf("%v tokens of contexts with 100 computed again", got)
@@ -142,7 +142,7 @@ func TestThroughputLawByHand(t *testing.T) {
 			t.Errorf("%v less than %v: %v", less, least, r.check.Err())
 		}
 	}
-	// Where steps verify drafts it is what batches read, less what a group shares of 33 tokens.
+	// If steps verify drafts, reads are those of the batches, without the 33 tokens shared by a group.
 	drafts := *r.serving
 	drafts.VerifiedTokens, r.serving, r.bounds.read = 3, &drafts, 200*32*4096
 	least = units.FromSeconds((200 - 33) * 32 * 4096 / float64(r.assembly.Engine.Peak()))
@@ -154,7 +154,7 @@ func TestThroughputLawByHand(t *testing.T) {
 	}
 }
 
-// TestCacheLawByHand: with a cache every token of a prompt was found or was not.
+// TestCacheLawByHand: with a cache every token of a prompt was either found or not.
 func TestCacheLawByHand(t *testing.T) {
 	trace := &traces.Trace{Requests: []traces.Request{{Input: 40, Output: 3}, {ID: 1, Input: 60, Output: 5}}}
 	r := endedReplica(t, trace, "cache.prefix=true")
@@ -169,7 +169,7 @@ func TestCacheLawByHand(t *testing.T) {
 	if got := fmt.Sprint(r.check.Err()); !strings.Contains(got, want) {
 		t.Errorf("%s, want %s", got, want)
 	}
-	// What two replicas found adds up, and so does what they moved and spared.
+	// Hits, transfers and savings of two replicas add up.
 	node := nodeOf(t, "run.system=gpu-only", "run.model=llama-3-8b", "cache.prefix=true")
 	other := endedReplica(t, &traces.Trace{Requests: []traces.Request{{Input: 30, Output: 2}}}, "cache.prefix=true")
 	for i, r := range []*replica{r, other} {
@@ -184,7 +184,7 @@ func TestCacheLawByHand(t *testing.T) {
 	}
 }
 
-// TestPopulationLawByHand: the scheduler has as many requests as have come and not left.
+// TestPopulationLawByHand: the scheduler has as many requests as have arrived and not left.
 func TestPopulationLawByHand(t *testing.T) {
 	r := endedReplica(t, fewRequests(2))
 	r.check = &flow.Checker{Here: 2}
@@ -198,8 +198,8 @@ func TestPopulationLawByHand(t *testing.T) {
 	}
 }
 
-// TestMissesEndARun: requests miss their targets where they are turned away, their first token is late, or they end late, each once. The run
-// ends with the first one beyond those it allows, of the part that counts.
+// TestMissesEndARun: requests miss their targets if they are turned away, their first token is late, or they end late; each counts once. The
+// run ends with the first miss beyond the allowed number, among the requests that count.
 func TestMissesEndARun(t *testing.T) {
 	trace := fewRequests(6)
 	n := nodeOf(t, "run.system=gpu-only", "run.model=llama-3-8b", "slo.ttft=1ns")
@@ -216,7 +216,7 @@ func TestMissesEndARun(t *testing.T) {
 			t.Errorf("%+v: %v miss, %d came; %v", c, ids, m.Came, err)
 		}
 	}
-	// With targets that all attain nobody misses; of requests that end late alone each is told once.
+	// With targets that all attain none misses; requests that only end late are each reported once.
 	for target, want := range map[string]int{"slo.ttft=1000s": 0, "slo.tpot=1ns": 6, "slo.e2e=1ns": 6} {
 		count := 0
 		m := &Misses{To: 6, Most: 6, Missed: func(*results.Request) { count++ }}
@@ -244,7 +244,8 @@ func TestMissesEndARun(t *testing.T) {
 	}
 }
 
-// TestMeasuredByHand: of four requests two are measured, which come in 4 s: a gap of 4 s between two stands for 8 s of both.
+// TestMeasuredByHand: of four requests two are measured, which arrive within 4 s: one gap of 4 s between two stands for 8 s
+// of both.
 func TestMeasuredByHand(t *testing.T) {
 	const s = units.Second
 	r := &Result{}
@@ -285,7 +286,8 @@ func TestMeasuredByHand(t *testing.T) {
 	}
 }
 
-// TestDecodeLoadsByHand: requests by sub-batch and place: on ranksets by their offsets, and apart those that the host or the spare memory has.
+// TestDecodeLoadsByHand: requests by sub-batch and place: on ranksets by their offsets, separate from those on the host or in the spare
+// memory.
 func TestDecodeLoadsByHand(t *testing.T) {
 	r := &replica{}
 	r.observers.recording = &Recording{ranksets: 3}
@@ -323,8 +325,8 @@ func TestPhasesByHand(t *testing.T) {
 	}
 }
 
-// TestSpansByHand: what a span's arguments say of requests on a rankset, on the CPUs and on the GPUs. Attention of the CPUs is of the host's
-// requests where it has any.
+// TestSpansByHand: a span's arguments for requests on a rankset, on the CPUs and on the GPUs. Attention of the CPUs is of the host's
+// requests, if it has any.
 func TestSpansByHand(t *testing.T) {
 	r := &Recording{ranksets: 2, Run: "mine", Replica: 3, Window: Window{To: 1000}, parts: map[units.Duration][]gpus.Part{}}
 	r.Samples = []Sample{{At: 0, End: 100, loads: []decodeLoad{{1, 11}, {2, 22}, {3, 33}, {4, 44}, {0, 0}, {5, 55}}, prompts: [2]int{6, 7}}}
@@ -362,7 +364,7 @@ func TestSpansByHand(t *testing.T) {
 	}
 }
 
-// TestNodesOfCallers: what cannot run is an error, and replicas have their requests in turns.
+// TestNodesOfCallers: invalid nodes return errors, and replicas get their requests in turns.
 func TestNodesOfCallers(t *testing.T) {
 	var none *Node
 	for _, n := range []*Node{none, {}} {

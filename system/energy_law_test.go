@@ -14,8 +14,8 @@ import (
 	"github.com/l3sim/l3sim/system/power"
 )
 
-// TestEnergyLaw: a run whose energy contradicts itself fails with the law, checked or not. What no configuration has is
-// planted behind its rules.
+// TestEnergyLaw: a run with inconsistent energy fails with the law, checked or not. Values that no configuration allows
+// are planted behind its rules.
 func TestEnergyLaw(t *testing.T) {
 	sees := func(where string, err error, bad string) {
 		t.Helper()
@@ -38,8 +38,8 @@ func TestEnergyLaw(t *testing.T) {
 	}
 }
 
-// TestEnergyOfAnyBuffer: where the score buffer holds less than a head, keys are read twice and no energy is negative: neither in a table of
-// large groups nor in a run whose buffer is the least. More tokens take more.
+// TestEnergyOfAnyBuffer: if the score buffer holds less than a head, keys are read twice and no energy is negative, in a table of large
+// groups and in a run with the smallest buffer. More tokens take more energy.
 func TestEnergyOfAnyBuffer(t *testing.T) {
 	deep.Only(t) // a table of heads for each buffer
 	for _, c := range []struct {
@@ -68,7 +68,7 @@ func TestEnergyOfAnyBuffer(t *testing.T) {
 	_, wide := energyOf(t, equalLengths(20, 100, 20))
 	n, narrow := energyOf(t, equalLengths(20, 100, 20), "pim.score_buffer=1KiB")
 	a, b := wide.report.Components, narrow.report.Components
-	if b.PIMRead < a.PIMRead || b.PIMRead > 1.01*a.PIMRead { // contexts of 100 to 119 tokens are within either buffer
+	if b.PIMRead < a.PIMRead || b.PIMRead > 1.01*a.PIMRead { // contexts of 100 to 119 tokens fit either buffer
 		t.Errorf("units read %v J, with 1 KiB of scores %v J", a.PIMRead, b.PIMRead)
 	}
 	if bad := energy.Broken(b.Parts(), narrow.report.Total, narrow.report.Low, narrow.report.High); bad != "" {
@@ -76,7 +76,7 @@ func TestEnergyOfAnyBuffer(t *testing.T) {
 	}
 }
 
-// TestEnergyLawOfReports: a report whose parts, total and band contradict one another is seen, whatever part it is.
+// TestEnergyLawOfReports: any contradiction between a report's parts, total and band is found.
 func TestEnergyLawOfReports(t *testing.T) {
 	_, r := energyOf(t, equalLengths(2, 50, 3), "model.layers=2")
 	for i := range results.EnergyParts {
@@ -99,8 +99,8 @@ func TestEnergyLawOfReports(t *testing.T) {
 	}
 }
 
-// TestEnergyIsTheSameWithIterations: heads are counted by length and looked up at the end, or after each iteration where somebody asks for its energy.
-// Either gives the same, with requests of one length side by side and one after another.
+// TestEnergyIsTheSameWithIterations: heads are counted by length and looked up at the end, or after each iteration if its energy is needed. Both give
+// the same, with requests of one length in parallel and in sequence.
 func TestEnergyIsTheSameWithIterations(t *testing.T) {
 	for _, sets := range [][]string{{"run.system=l3"}, {"run.system=rank-pim"}, {"run.system=l3", "comm.stripe=ranksets"}} {
 		cfg, err := everything().Load(configs.Options{Sets: append(sets, "model.layers=2")})

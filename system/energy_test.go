@@ -44,7 +44,7 @@ func TestEnergyLaws(t *testing.T) {
 	})
 }
 
-// TestEnergyByHand: one request on the GPUs takes the energy of its iterations, its prompt
+// TestEnergyByHand: one request on the GPUs takes the energy of its iterations; its prompt counts
 // in the phase of prompts.
 func TestEnergyByHand(t *testing.T) {
 	const input, output = 300, 5
@@ -90,8 +90,8 @@ func energyOf(t *testing.T, requests []traces.Request, sets ...string) (*Node, *
 	return n, mustRun(t, n, &traces.Trace{Requests: requests}, false)
 }
 
-// TestEnergyAddsUp: a node of twice the replicas that serves every request twice takes
-// twice the energy, of each kind.
+// TestEnergyAddsUp: a node of twice the replicas that serves every request twice takes twice the
+// energy, of each kind.
 func TestEnergyAddsUp(t *testing.T) {
 	var twice []traces.Request // dealt to the replicas in turn
 	for _, r := range unevenLengths(12) {
@@ -119,8 +119,8 @@ func TestEnergyAddsUp(t *testing.T) {
 	}
 }
 
-// TestEnergyOfPhases: prompts whose first token is their last have no energy of decoding,
-// and a token more has some; the prompts' does not change with it.
+// TestEnergyOfPhases: prompts whose first token is their last have no decode energy, and one more
+// token has some, without changing that of prompts.
 func TestEnergyOfPhases(t *testing.T) {
 	for _, system := range everyName() {
 		_, prompts := energyOf(t, equalLengths(4, 900, 1), "run.system="+system)
@@ -134,8 +134,8 @@ func TestEnergyOfPhases(t *testing.T) {
 	}
 }
 
-// TestEnergyOfWaiting: where requests come later, the GPUs draw active idle for as much
-// longer, and nothing else.
+// TestEnergyOfWaiting: if requests arrive later, the GPUs draw active idle for that time, and
+// nothing else changes.
 func TestEnergyOfWaiting(t *testing.T) {
 	const later = 7 * units.Second
 	for _, system := range everyName() {
@@ -158,8 +158,8 @@ func TestEnergyOfWaiting(t *testing.T) {
 	}
 }
 
-// TestWattsOnTheTimeline: the power of a replica's GPUs over time is the run's energy, from
-// 0, before requests come, to the end of the run.
+// TestWattsOnTheTimeline: the power of a replica's GPUs over time integrates to the run's energy,
+// from 0, before requests arrive, to the end of the run.
 func TestWattsOnTheTimeline(t *testing.T) {
 	for i, system := range everyName() {
 		if !deep.Case(i, 3) {
@@ -167,7 +167,7 @@ func TestWattsOnTheTimeline(t *testing.T) {
 		}
 		requests := unevenLengths(12)
 		for i := range requests {
-			requests[i].Arrival = units.Duration(1+i/6) * 100 * units.Second // the first ones are done long before the last
+			requests[i].Arrival = units.Duration(1+i/6) * 100 * units.Second // the first ones end long before the last
 		}
 		cfg, err := everything().Load(configs.Options{Sets: []string{"run.system=" + system, "run.model=opt-66b", "model.layers=5"}})
 		if err != nil {
@@ -225,8 +225,8 @@ func TestWattsOnTheTimeline(t *testing.T) {
 	}
 }
 
-// TestEnergyOfCommands: what a node's units take in a run is what the commands of all its steps take, each head run by itself. Requests of one length decode
-// together: one head in each channel of the GPUs' 80, and 16 beyond.
+// TestEnergyOfCommands: the energy of a node's units in a run is that of the commands of all its steps, with each head run separately. Requests of one
+// length decode together: one head in each of the GPUs' 80 channels, and 16 more.
 func TestEnergyOfCommands(t *testing.T) {
 	deep.Only(t)
 	const layers, input, output = 2, 1000, 3

@@ -7,7 +7,7 @@ import (
 	"github.com/l3sim/l3sim/system/gpus"
 )
 
-// TestExactKeepsNothing: GPUs of an exact run compute each cost anew, those in their spare memory included; others keep costs.
+// TestExactKeepsNothing: GPUs of an exact run, those of the spare memory included, compute each cost anew; others cache costs.
 func TestExactKeepsNothing(t *testing.T) {
 	for _, sets := range [][]string{{"run.system=gpu-only"}, {"run.system=l3", "memory.spare=decode"}, {"run.system=hbm-pim"}} {
 		cfg, err := Load(configs.Options{Sets: sets})

@@ -17,8 +17,8 @@ var programs = []struct{ heading, file, example string }{
 	{"Write a system", "cxl_test.go", "ExampleExtend"},
 }
 
-// TestPageHasThePrograms: the pieces of Go under a heading of docs/reference/policies-and-systems.md stand in its program, in this order,
-// and what it shows as printed is what the program prints.
+// TestPageHasThePrograms: the pieces of Go under a heading of docs/reference/policies-and-systems.md are in its program, in this order,
+// and the printed output is the program's.
 func TestPageHasThePrograms(t *testing.T) {
 	page := read(t, "../docs/reference/policies-and-systems.md")
 	for _, p := range programs {
@@ -30,7 +30,7 @@ func TestPageHasThePrograms(t *testing.T) {
 			if block[1] == "sh" {
 				continue
 			}
-			if block[1] == "" { // printed
+			if block[1] == "" { // printed output
 				piece = "\t// " + strings.ReplaceAll(piece, "\n", "\n\t// ") + "\n"
 			}
 			_, after, found := strings.Cut(rest, piece)
@@ -46,8 +46,8 @@ func TestPageHasThePrograms(t *testing.T) {
 	}
 }
 
-// TestProgramsOutside: the programs compile in a module of their own, where nothing internal can be imported, and print
-// what their examples say.
+// TestProgramsOutside: the programs compile in a separate module, which cannot import internal packages, and print what
+// their examples say.
 func TestProgramsOutside(t *testing.T) {
 	deep.Only(t) // it compiles all packages that they use
 	root, err := filepath.Abs("..")

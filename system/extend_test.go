@@ -33,7 +33,7 @@ func (h hidden) Check(*input.Check) { _ = h.latency }
 func (twice) Check(*input.Check)    {}
 func (strange) Check(*input.Check)  {}
 
-// TestSystemsThatCannotBeAdded: what is wrong with a system is an error that names it.
+// TestSystemsThatCannotBeAdded: an invalid system returns an error that names it.
 func TestSystemsThatCannotBeAdded(t *testing.T) {
 	defaults := func(old, with string) func(s *kinds.System) {
 		return func(s *kinds.System) { s.Defaults = strings.Replace(s.Defaults, old, with, 1) }
@@ -83,8 +83,8 @@ func TestSystemsThatCannotBeAdded(t *testing.T) {
 	}
 }
 
-// TestNamesOfAddedSystems: a system without a section of its own, whose name others have for a system that ships, is that
-// system, and its own other names lead to it.
+// TestNamesOfAddedSystems: an added system without a section may have a name that is another name of a built-in system;
+// that name then means the added system, and its other names lead to it.
 func TestNamesOfAddedSystems(t *testing.T) {
 	plain := *system.Systems(system.Configs())[1]
 	plain.Name, plain.Others, plain.Section, plain.Zero, plain.Defaults = "vllm", []string{"pagedattention"}, "", nil, ""
@@ -105,8 +105,8 @@ func TestNamesOfAddedSystems(t *testing.T) {
 	}
 }
 
-// TestLoadersSideBySide: loaders with different systems of one name run beside each other and beside the one of the systems
-// that ship, which knows none of them.
+// TestLoadersSideBySide: loaders with different systems of the same name work in parallel, next to the loader of the
+// built-in systems, which knows none of them.
 func TestLoadersSideBySide(t *testing.T) {
 	run := func(ld *configs.Loader) (string, error) {
 		cfg, err := ld.Load(configs.Options{Sets: []string{"run.system=cxl", "run.model=llama-3-8b", "run.requests=2"}})
@@ -154,7 +154,7 @@ func TestLoadersSideBySide(t *testing.T) {
 	}
 }
 
-// TestForeignLoader: a node needs a configuration whose loader leads to its system.
+// TestForeignLoader: a node needs a configuration whose loader has its system.
 func TestForeignLoader(t *testing.T) {
 	cfg, err := configs.New(policies.Builtin(), configs.System{Name: "l3"}).Load(configs.Options{})
 	if err != nil {

@@ -41,9 +41,9 @@ func extremes(t reflect.Type) []string {
 	return []string{"", "none", "\x00"}
 }
 
-// TestExtremeValues runs every system with one key after another at its extremes. A
-// run succeeds, with shares of time that are shares, or it fails with an error that
-// names the key: no message of the simulator's own, no panic.
+// TestExtremeValues runs every system with one key after another at its extremes. A run succeeds,
+// with shares of time between 0 and 1, or fails with an error that names the key: no internal
+// message, no panic.
 func TestExtremeValues(t *testing.T) {
 	trace := &traces.Trace{Name: "few"}
 	for i := range 3 {
@@ -60,7 +60,7 @@ func TestExtremeValues(t *testing.T) {
 					continue
 				}
 				switch section, _, _ := strings.Cut(k.Name, "."); section {
-				case "dram", "pim", "model": // what a rank does is another's
+				case "dram", "pim", "model": // other tests cover what a rank does
 					if testing.Short() || !deep.On() || system == "rank-pim" && !deep.Long() { // as in l3
 						continue
 					}
@@ -89,7 +89,7 @@ func runExtreme(t *testing.T, system, set string, trace *traces.Trace) error {
 	key, _, _ := strings.Cut(set, "=")
 	named := func(err error) error {
 		var bad *input.Error
-		if !errors.As(err, &bad) && !errors.As(err, new(*RejectedError)) { // which says what memory is too small
+		if !errors.As(err, &bad) && !errors.As(err, new(*RejectedError)) { // which names the memory that is too small
 			return fmt.Errorf("internal: %w", err)
 		}
 		if !strings.Contains(err.Error(), key) && !strings.Contains(err.Error(), key[strings.LastIndexByte(key, '.')+1:]) {
@@ -98,12 +98,12 @@ func runExtreme(t *testing.T, system, set string, trace *traces.Trace) error {
 		return nil
 	}
 	sets := []string{"run.system=" + system, set}
-	if fit := byDefault().FitWith(key); fit != "" && fit != byDefault().GPU.Fit { // kernels that the default GPU has not
+	if fit := byDefault().FitWith(key); fit != "" && fit != byDefault().GPU.Fit { // kernels that the default GPU lacks
 		gpu, _, _ := strings.Cut(fit, ".")
 		sets = append([]string{"gpu.preset=" + gpu, "gpu.fit=" + fit}, sets...)
 	}
 	if (key == "pim.periodic" || key == "dram.tCCD_L") && !deep.Long() {
-		sets = append(sets, "pim.score_buffer=8KiB") // as much as is run command by command, or measured as a whole
+		sets = append(sets, "pim.score_buffer=8KiB") // small enough to run command by command, or measured as a whole
 	}
 	cfg, err := everything().Load(configs.Options{Sets: sets})
 	if err != nil {
@@ -116,7 +116,7 @@ func runExtreme(t *testing.T, system, set string, trace *traces.Trace) error {
 		}
 	}
 	node := newNode(cfg, kinds.CommandTables{Kernels: k})
-	r, err := node.Run(deep.Asked(t.Context(), 100), trace, Options{}) // few iterations are enough for all requests
+	r, err := node.Run(deep.Asked(t.Context(), 100), trace, Options{}) // few iterations suffice for all requests
 	if err != nil {
 		return named(err)
 	}

@@ -8,9 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestGapsIsTheRecordOfEachRequest checks the shared bookkeeping against a record of
-// every request's tokens, while requests enter, sit out, take part again, lose their
-// memory and end.
+// TestGapsIsTheRecordOfEachRequest compares the shared bookkeeping with a record of every request's
+// tokens, while requests enter, sit out, take part again, are preempted and end.
 func TestGapsIsTheRecordOfEachRequest(t *testing.T) {
 	const (
 		waits = iota
@@ -56,7 +55,7 @@ func TestGapsIsTheRecordOfEachRequest(t *testing.T) {
 					state[i], left[i] = gone, true
 				}
 			}
-			// At its end: a step of all that decode, or prompts alone.
+			// At its end: a step of all decoding requests, or prompts alone.
 			step := 0
 			if rapid.Bool().Draw(t, "decode") {
 				for i := range n {

@@ -51,8 +51,8 @@ func drawPolicy(t *rapid.T, name string) []string {
 	return sets
 }
 
-// TestGPUCPULaws runs random small nodes with every policy under every check: they repeat
-// themselves, skipped layers change nothing, and the memory is empty at the end (a law).
+// TestGPUCPULaws runs random small nodes with every policy under all checks. Runs repeat exactly,
+// skipped layers change nothing, and memory is empty at the end (a law).
 func TestGPUCPULaws(t *testing.T) {
 	for _, name := range systemOf("gpu+cpu").Policies() {
 		t.Run(name, func(t *testing.T) {
@@ -74,8 +74,8 @@ func TestGPUCPULaws(t *testing.T) {
 	}
 }
 
-// TestGPUCPULimits: a window of nothing is attention of the host to everything, and for
-// requests one after another that is what FastDecode takes.
+// TestGPUCPULimits: an empty window means attention of the host to all tokens, which for requests
+// in sequence equals FastDecode.
 func TestGPUCPULimits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawBaseline(t)
@@ -98,8 +98,8 @@ func TestGPUCPULimits(t *testing.T) {
 	})
 }
 
-// TestMoreShareIsNoFaster: HGCA with more salient tokens takes no less time where memory holds
-// all requests.
+// TestMoreShareIsNoFaster: HGCA with more salient tokens takes no less time if memory holds all
+// requests.
 func TestMoreShareIsNoFaster(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawBaseline(t)
@@ -114,8 +114,8 @@ func TestMoreShareIsNoFaster(t *testing.T) {
 	})
 }
 
-// ring evicts blocks from a window, token by token, as HGCA's Algorithm 2 does with the sign
-// of the eviction turned, and returns how many tokens have left it by each length.
+// ring evicts blocks from a window, token by token, as HGCA's Algorithm 2 does with the sign of the
+// eviction corrected, and returns how many tokens have left it at each length.
 func ring(length, window, block, sink int) []int {
 	left, held := make([]int, length+1), 0
 	out := 0
@@ -129,8 +129,8 @@ func ring(length, window, block, sink int) []int {
 	return left
 }
 
-// TestGPUCPULinks: what links carry in a run is the closed form of each policy: queries,
-// results, keys and values that leave or come.
+// TestGPUCPULinks: the bytes that links carry in a run equal the closed form of each policy:
+// queries, results, keys and values in both directions.
 func TestGPUCPULinks(t *testing.T) {
 	const in, out, layers = 700, 150, 3
 	const h, g, d = 8, 2, 128 // query heads, KV heads, elements of 2 bytes
@@ -188,7 +188,8 @@ func TestGPUCPULinks(t *testing.T) {
 	}
 }
 
-// TestGPUCPUErrors: a window that the GPUs cannot hold, modes and memories of others.
+// TestGPUCPUErrors: it refuses a window that exceeds the GPUs, and modes and memories of other
+// systems.
 func TestGPUCPUErrors(t *testing.T) {
 	for want, sets := range map[string][]string{
 		`policy.window.window = 400000: expected 70358 at most`:                                                  {"policy.name=window", "policy.window.window=400000"},
@@ -209,8 +210,8 @@ func TestGPUCPUErrors(t *testing.T) {
 	}
 }
 
-// TestMemoryOfWindows: windows of all requests share what the weights leave of the GPUs, and
-// the next request waits for a window; what lagged searches have found does the same.
+// TestMemoryOfWindows: windows of all requests share the GPU memory that weights leave, and the
+// next request waits for a window; the results of lagged searches do the same.
 func TestMemoryOfWindows(t *testing.T) {
 	for name, c := range map[string]struct {
 		sets  []string
@@ -219,7 +220,7 @@ func TestMemoryOfWindows(t *testing.T) {
 		"window":      {[]string{"policy.window.window=500", "policy.window.sink=100"}, 600},
 		"hgca":        {[]string{"policy.hgca.window=512"}, 512 + 4}, // 4 bytes for each 512 of a token and head
 		"csattention": {[]string{"policy.csattention.mode=host", "policy.csattention.search=lagged", "policy.csattention.select_share=0.25", "policy.csattention.recent_tokens=40"}, 250 + 40},
-		// Query heads of a group of eight find tokens of their own.
+		// Query heads of a group of eight find different tokens.
 		"csattention, grouped":    {[]string{"run.model=llama-3-70b", "policy.csattention.mode=host", "policy.csattention.search=lagged", "policy.csattention.select_share=0.05", "policy.csattention.recent_tokens=40", "policy.csattention.select_group=per-head"}, 400 + 40},
 		"csattention, one search": {[]string{"run.model=llama-3-70b", "policy.csattention.mode=host", "policy.csattention.search=lagged", "policy.csattention.select_share=0.05", "policy.csattention.recent_tokens=40"}, 50 + 40},
 		"h2o":                     {nil, 0},
@@ -230,7 +231,7 @@ func TestMemoryOfWindows(t *testing.T) {
 		n := mustNode(t, cfg)
 		free := n.FreeGPUMemory()
 		free -= cfg.Model.ActivationBytes(1000)
-		if c.token > 0 { // room for 5 requests and a half
+		if c.token > 0 { // room for five and a half requests
 			cfg = mustLoad(t, append(sets,
 				fmt.Sprintf("gpu.memory_reserve=%q", cfg.GPU.MemoryReserve+(free-units.Bytes(c.token*11/2)*cfg.Model.KVBytesPerToken())/4))...)
 		}
@@ -241,8 +242,8 @@ func TestMemoryOfWindows(t *testing.T) {
 	}
 }
 
-// TestHostHoldsWhatIsKept: the host needs room for what a policy keeps, whatever the prompt was;
-// CSAttention's index is three times its keys and values.
+// TestHostHoldsWhatIsKept: the host needs memory for the tokens that a policy keeps, whatever the
+// prompt; CSAttention's index is three times its keys and values.
 func TestHostHoldsWhatIsKept(t *testing.T) {
 	peak := func(sets ...string) float64 {
 		cfg := mustLoad(t, append(sets, "run.system=gpu+cpu", "run.model=gpt-89b", "node.gpus=4")...)

@@ -9,7 +9,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// alike returns requests that come at once and begin with so many same blocks; each has as many of its own.
+// alike returns requests that arrive together and share the blocks of their first same tokens, followed by
+// own tokens each.
 func alike(requests, same, own, output int) []traces.Request {
 	all := make([]traces.Request, requests)
 	for i := range all {
@@ -25,8 +26,8 @@ func alike(requests, same, own, output int) []traces.Request {
 	return all
 }
 
-// TestGroupsReadLess: 64 requests that share 20,480 tokens end sooner than all of their contexts could be read, which a checked run
-// knows. Where hbm-pim runs them in one batch or two as is faster, it does so in groups, too.
+// TestGroupsReadLess: 64 requests that share 20,480 tokens end sooner than all of their contexts could be read, without breaking a
+// law. hbm-pim chooses one batch or two, whichever is faster, also in groups.
 func TestGroupsReadLess(t *testing.T) {
 	requests := alike(64, 40, 0, 600)
 	requests[0].Output = 1
@@ -39,7 +40,7 @@ func TestGroupsReadLess(t *testing.T) {
 	if bound := read / float64(cfg.GPU.MemoryBandwidth); r.end.Seconds() > bound || r.cache.Spared < 62*598*20480 {
 		t.Errorf("a run of %v, all contexts take %.1f s; %d tokens spared", r.end, bound, r.cache.Spared)
 	}
-	for i := range requests { // prompts come while others decode
+	for i := range requests { // prompts arrive while others decode
 		requests[i].Arrival, requests[i].Output = units.Duration(i)*100*units.Millisecond, 40
 	}
 	for _, policy := range []string{kinds.PrefillFirst, kinds.ChunkedPrefill} {
@@ -50,7 +51,7 @@ func TestGroupsReadLess(t *testing.T) {
 	}
 }
 
-// TestGroupOfOne: where no two requests share anything, or too little, group reads change no time.
+// TestGroupOfOne: if no two requests share anything, or too little, group reads change no time.
 func TestGroupOfOne(t *testing.T) {
 	for _, requests := range [][]traces.Request{alike(1, 16, 2, 5), alike(12, 0, 3, 5), alike(2, 1, 16, 5), apart(alike(4, 16, 2, 5))} {
 		var got [2]string

@@ -16,7 +16,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestHardwareByHand: two replicas of four GPUs share the node. Requests of 1,000 tokens in and 25 out keep 1,024 tokens at their ends.
+// TestHardwareByHand: two replicas of four GPUs share the node. Requests of 1,000 tokens in and 25 out keep 1,024 tokens at their end.
 func TestHardwareByHand(t *testing.T) {
 	n := nodeOf(t, "run.system=l3", "run.model=llama-3-8b", "node.gpus=8", "model.tensor_parallel=4")
 	h := n.Hardware(traces.Moments{InputMean: 1000, OutputMean: 25})
@@ -40,7 +40,7 @@ func TestHardwareByHand(t *testing.T) {
 	if one := nodeOf(t, "run.system=gpu-only", "run.model=llama-3-8b").Hardware(traces.Moments{InputMean: 1, OutputMean: 1}); one.MeanRequests != float64(one.KVTokens) {
 		t.Errorf("requests of one token: %v of %d", one.MeanRequests, one.KVTokens)
 	}
-	// Of 2,048 tokens a layer with a window of 1,024 keeps 1,024, so that the memory holds twice the tokens.
+	// Of 2,048 tokens a layer with a window of 1,024 keeps 1,024, so the memory holds twice the tokens.
 	windows := nodeOf(t, "run.system=gpu-only", "run.model=llama-3-8b", "model.window=1024")
 	h = windows.Hardware(traces.Moments{InputMean: 2000, OutputMean: 49})
 	bytes := float64(windows.kvBytes(0).Capacity) / float64(1+windows.memory.More)
@@ -53,7 +53,7 @@ func TestHardwareByHand(t *testing.T) {
 	}
 }
 
-// TestHardwareTextByHand: GiB are of 1024³ bytes, GB/s of 10⁹.
+// TestHardwareTextByHand: GiB are 1024³ bytes, GB/s 10⁹ bytes per second.
 func TestHardwareTextByHand(t *testing.T) {
 	h := Hardware{System: "l3", Model: "m", GPU: "g", Replicas: 2, GPUs: 4, Channels: 8, Ranksets: 3, Weights: 3 * units.GiB / 2, FreeGPU: 5 * units.GiB, KV: 7 * units.GiB, KVTokens: 9000, MeanRequests: 8.8,
 		HBM: 1.5e12, Attention: 2.5e12, Channel: 4e11, PCIe: 6e10, Widths: "8 bits", Notes: []string{"one", "two"}}
@@ -86,12 +86,12 @@ note              two
 	}
 }
 
-// full is a writer that takes nothing.
+// full is a writer that accepts nothing.
 type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, os.ErrInvalid }
 
-// TestNotesOfModels: what the notes of a configuration say of its model, its prices and its GPU, and when they do not.
+// TestNotesOfModels: the notes of a configuration on its model, prices and GPU, and when they are absent.
 func TestNotesOfModels(t *testing.T) {
 	for _, c := range []struct{ sets, note, want string }{
 		{"run.model=llama-3-8b", "latent attention", ""},
@@ -251,7 +251,7 @@ func TestTracesOfConfigurations(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	// Both systems must hold a request, and none that the model's context refuses.
+	// Both systems must hold a request, and the model's context must allow it.
 	sets := []string{"run.model=llama-3-8b", "run.trace=" + path, "run.common_to=l3,gpu-only"}
 	for more, want := range map[string]int{"model.context=0": 3, "model.context=9020": 3, "model.context=9019": 2, "model.context=330": 2, "model.context=329": 1} {
 		cfg, err := everything().Load(configs.Options{Sets: append(sets, more, "serving.beyond_context=refuse")})

@@ -28,8 +28,8 @@ func shared(t *testing.T, sets ...string) (*Result, results.KVBytes) {
 	return r, s.KVBytes
 }
 
-// TestReplicatedHeadsArePadded: GPUs that hold KV heads of others, too, do what they do for a model that has a KV head for
-// each of them and as many query heads as the GPU with most: to the picosecond and the byte of memory.
+// TestReplicatedHeadsArePadded: GPUs with copies of KV heads equal, to the picosecond and the byte, those of a model with
+// one KV head per GPU and as many query heads as the GPU with most.
 func TestReplicatedHeadsArePadded(t *testing.T) {
 	for _, system := range []string{"gpu-only", "hbm-pim"} {
 		replicated, memory := shared(t, "run.system="+system)
@@ -44,8 +44,8 @@ func TestReplicatedHeadsArePadded(t *testing.T) {
 	}
 }
 
-// TestReplicasComeUpTwice: keys and values that the GPUs load from the host come up to each GPU that holds the head, and
-// take what twice as many heads take of the links. They are with the host once.
+// TestReplicasComeUpTwice: keys and values loaded from the host go to each GPU that holds the head, and use the links
+// like twice as many heads. The host has them once.
 func TestReplicasComeUpTwice(t *testing.T) {
 	sets := []string{"run.system=gpu+cpu", "gpu_cpu.attend=gpus"}
 	replicated, memory := shared(t, sets...)
@@ -55,8 +55,8 @@ func TestReplicasComeUpTwice(t *testing.T) {
 	}
 }
 
-// TestUnevenUnderChecks: what iterations move, compute and hold follows from each request's heads where these do not divide
-// over the channels, whole and striped, and where a policy has some of them on the GPUs.
+// TestUnevenUnderChecks: transfers, work and memory of iterations follow from each request's heads if these do not divide
+// over the channels, whole and striped, and if a policy has some of them on the GPUs.
 func TestUnevenUnderChecks(t *testing.T) {
 	for i, sets := range [][]string{
 		{"comm.stripe=channels"}, {"comm.stripe=ranksets"}, {"comm.stripe=channels", "policy.name=duo"}, {"policy.name=duo"},
@@ -71,8 +71,8 @@ func TestUnevenUnderChecks(t *testing.T) {
 	}
 }
 
-// TestUnevenHeadsRotate: of four requests alike with 8 heads on 16 channels, two and two have half of the channels, and
-// ranks attend for half as long as where all have the same half.
+// TestUnevenHeadsRotate: of four equal requests with 8 heads on 16 channels, two use one half of the channels and two
+// the other, so ranks attend half as long as if all used the same half.
 func TestUnevenHeadsRotate(t *testing.T) {
 	trace := &traces.Trace{Name: "alike"}
 	for i := range 4 {
@@ -106,8 +106,8 @@ func TestUnevenHeadsLieBetween(t *testing.T) {
 }
 
 // TestSplitFillsChannels: a rankset takes as long as its busiest channel. The heads of a request of Llama-3-8B are on half of the
-// channels, of those of a request after it on the other half. With requests that are all alike each sub-batch has as many of either,
-// and each rankset as many requests, but while the first prompts run. It was twice as much where sub-batches had one half each.
+// channels, those of the next request on the other half. With equal requests each sub-batch has equally many of both kinds, and each
+// rankset equally many requests, except while the first prompts run. If each sub-batch had one kind, the time would double.
 func TestSplitFillsChannels(t *testing.T) {
 	trace := &traces.Trace{Name: "alike"}
 	for i := range 64 {

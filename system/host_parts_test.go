@@ -12,7 +12,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// hgcaOne is the machine of HGCA with one GPU and all keys and values with the host.
+// hgcaOne is the machine of HGCA with one GPU and all keys and values on the host.
 func hgcaOne(t *testing.T, sets ...string) *configs.Config {
 	t.Helper()
 	cfg, err := everything().Load(configs.Options{Sets: append([]string{`preset="hgca"`, "run.system=gpu+cpu", "node.gpus=1", "model.tensor_parallel=1", "run.model=opt-13b"}, sets...)})
@@ -22,8 +22,8 @@ func hgcaOne(t *testing.T, sets ...string) *configs.Config {
 	return cfg
 }
 
-// TestHostAttentionIsARuns: a decode step of gpu+cpu takes a step of the GPUs without attention, and
-// what the host takes in each layer.
+// TestHostAttentionIsARuns: a decode step of gpu+cpu takes a step of the GPUs without attention,
+// plus the host's time in each layer.
 func TestHostAttentionIsARuns(t *testing.T) {
 	cfg := hgcaOne(t)
 	h := kinds.NewHostAttention(cfg)
@@ -37,7 +37,7 @@ func TestHostAttentionIsARuns(t *testing.T) {
 	}
 }
 
-// TestHostAttentionByHand: bytes over bandwidths, of the link and of the host's memory.
+// TestHostAttentionByHand: bytes over bandwidths, for the link and for the host's memory.
 func TestHostAttentionByHand(t *testing.T) {
 	cfg := hgcaOne(t)
 	h := kinds.NewHostAttention(cfg)
@@ -65,8 +65,7 @@ func TestHostAttentionByHand(t *testing.T) {
 	}
 }
 
-// TestIterationPartsAreARun: the parts of the iterations of a run add up to when it ends, to
-// the picosecond.
+// TestIterationPartsAreARun: the parts of a run's iterations add up to its end, to the picosecond.
 func TestIterationPartsAreARun(t *testing.T) {
 	for _, name := range systemOf("gpu-only").Policies() {
 		sets := []string{"run.system=gpu-only", `gpu.preset="a100-sxm-80gb"`, "node.gpus=2", "run.model=llama-3-8b", "model.layers=5", "model.tensor_parallel=2", "policy.name=" + name}

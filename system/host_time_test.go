@@ -10,8 +10,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestHostTime: exposed host time is that of each iteration, in every system that runs the model; work that kernels hide adds nothing, and
-// work that is longer ends when the host does.
+// TestHostTime: exposed host time adds to each iteration, in every system that runs the model. Host work that kernels hide adds nothing;
+// if it is longer, the iteration ends with it.
 func TestHostTime(t *testing.T) {
 	for _, name := range []string{"gpu-only", "l3"} {
 		run := func(sets ...string) (took units.Duration, iterations int64, waits float64) { // waits: seconds for which the GPUs wait for the host

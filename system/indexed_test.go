@@ -27,12 +27,12 @@ func indexedRun(t *testing.T, sets ...string) (*Node, *Result) {
 	return n, mustRun(t, n, &traces.Trace{Requests: windowRequests}, false)
 }
 
-// indexedPlaces are the systems that run a model with an indexer, with keys of theirs that bear on it.
+// indexedPlaces are the systems that run a model with an indexer, with their keys that affect it.
 var indexedPlaces = [][]string{{"run.system=gpu-only"}, {"run.system=l3"}, {"run.system=l3", "comm.stripe=channels"}, {"run.system=l3", "comm.rotation=false", "memory.spare=decode"},
 	{"run.system=hbm-pim"}, {"run.system=hbm-pim", "hbm_pim.model=commands"}, {"run.system=hbm-pim", "hbm_pim.model=commands", "hbm_pim.placement=channel"}}
 
-// TestTopKOfWholeContexts: an indexer that chooses all tokens of every context changes no time of any request, and dense attention of the
-// same model takes as long. Units attend as long as those of the model without an indexer: only the GPUs' products and index keys remain.
+// TestTopKOfWholeContexts: an indexer that chooses all tokens of every context changes no request's time, and dense attention of the same
+// model takes as long. Units attend as long as for the model without an indexer; only the GPUs' products and index keys are added.
 func TestTopKOfWholeContexts(t *testing.T) {
 	for i, place := range indexedPlaces {
 		if !deep.Case(i, len(indexedPlaces)) {
@@ -64,8 +64,8 @@ func TestTopKOfWholeContexts(t *testing.T) {
 	}
 }
 
-// TestIndexKeysByPlace: index keys are on the GPUs, 132 bytes a token and layer with an indexer on each, and latents where the system has
-// keys and values: in DIMMs as many as without an indexer.
+// TestIndexKeysByPlace: index keys are on the GPUs, 132 bytes a token and layer with an indexer on each, and latents are where the system
+// stores keys and values: in DIMMs as many as without an indexer.
 func TestIndexKeysByPlace(t *testing.T) {
 	none := []string{"model.index_top_k=0", "model.index_heads=0", "model.index_dim=0", "policy.name=dense"}
 	for _, pattern := range []string{"I", "ISSS", "GIS"} {
@@ -83,7 +83,8 @@ func TestIndexKeysByPlace(t *testing.T) {
 	}
 }
 
-// TestIndexKeysAdmit: GPUs with room for a prompt and the index keys of few requests have no more in the DIMMs, however many these hold.
+// TestIndexKeysAdmit: if the GPUs have room for a prompt and the index keys of few requests, no more decode in the DIMMs, however large
+// these are.
 func TestIndexKeysAdmit(t *testing.T) {
 	sets := append(indexedModel[:len(indexedModel):len(indexedModel)], "run.system=l3", "gpu.memory_reserve=0B")
 	m := mustLoad(t, sets...).Model
@@ -97,8 +98,8 @@ func TestIndexKeysAdmit(t *testing.T) {
 	}
 }
 
-// TestIndexedPlaces runs random batches on every system that runs indexers, with layers that choose, share choices and attend to everything,
-// and drafts, under all checks and layer by layer.
+// TestIndexedPlaces runs random batches on every system that supports indexers, with layers that choose, share choices and attend to all
+// tokens, and drafts, under all checks and layer by layer.
 func TestIndexedPlaces(t *testing.T) {
 	fewCases(t, func(t *rapid.T) {
 		pick := func(key string, of ...any) string { return fmt.Sprint(key, "=", rapid.SampledFrom(of).Draw(t, key)) }
@@ -116,7 +117,7 @@ func TestIndexedPlaces(t *testing.T) {
 	})
 }
 
-// TestUnitsReadFewerRows: units take less time the fewer tokens an indexer chooses, and requests end sooner: the choice is on the GPUs.
+// TestUnitsReadFewerRows: units take less time the fewer tokens an indexer chooses, and requests end sooner, since the GPUs choose.
 func TestUnitsReadFewerRows(t *testing.T) {
 	for i, place := range indexedPlaces[1:] {
 		if !deep.Case(i, 3) {
@@ -134,8 +135,8 @@ func TestUnitsReadFewerRows(t *testing.T) {
 	}
 }
 
-// TestIndexedLayers: a run attends to what is chosen in layers with an indexer and in those that share its choice, and to the contexts in
-// others; memory is latents of all layers and the keys of the indexers, on both GPUs.
+// TestIndexedLayers: a run attends to chosen tokens in layers with an indexer and in those that share its choice, to contexts in others.
+// Memory is latents of all layers and the keys of the indexers, on both GPUs.
 func TestIndexedLayers(t *testing.T) {
 	full, cut, steps := 0.0, 0.0, 0.0
 	for _, r := range windowRequests {
@@ -172,7 +173,8 @@ func TestIndexedLayers(t *testing.T) {
 var latentModel = []string{"run.model=llama-3-8b", "model.layers=8", "model.tensor_parallel=2", "node.gpus=2", "node.channels=4", "node.ranksets=4", "model.heads=16", "model.kv_heads=1",
 	"model.head_dim=72", "model.latent_dim=64", "model.nope_dim=16", "model.value_dim=16"}
 
-// TestLatentNodes runs random nodes with latents on every system that takes them, under all checks and layer by layer.
+// TestLatentNodes runs random nodes with latents on every system that supports them, under all checks and layer by
+// layer.
 func TestLatentNodes(t *testing.T) {
 	fewCases(t, func(t *rapid.T) {
 		pick := func(key string, of ...any) string { return fmt.Sprint(key, "=", rapid.SampledFrom(of).Draw(t, key)) }
@@ -192,8 +194,8 @@ func TestLatentNodes(t *testing.T) {
 	})
 }
 
-// TestLatentOnUnits: to units in DIMMs a latent is one KV head whose value is narrower than its key, as multi-query attention with values of
-// their own has it: the same clocks and rows. Links carry the latent once, channels key and value.
+// TestLatentOnUnits: for units in DIMMs a latent equals, in clocks and rows, one KV head whose value is narrower than its key. Links carry
+// the latent once, channels its key and value.
 func TestLatentOnUnits(t *testing.T) {
 	l3 := append(latentModel[:len(latentModel):len(latentModel)], "run.system=l3")
 	n := nodeOf(t, l3...)
@@ -217,9 +219,9 @@ func TestLatentOnUnits(t *testing.T) {
 	}
 }
 
-// TestLatentsStoredTwice: units in HBM read keys and values in rows of their own, so that a latent of 576 elements takes 1,152 B as a key and
-// 1,024 B as a value, or 656 and 528 as FP8 with its scales: the memory of hbm-pim holds as many fewer tokens. Beside the GPUs, too;
-// gpu-only has it once.
+// TestLatentsStoredTwice: units in HBM read keys and values in different rows, so a latent of 576 elements takes 1,152 B as a key and 1,024 B
+// as a value, or 656 and 528 as FP8 with scales, and the memory of hbm-pim holds fewer tokens accordingly, also beside the GPUs. gpu-only
+// stores it once.
 func TestLatentsStoredTwice(t *testing.T) {
 	sets := []string{"run.model=llama-3-8b", "model.layers=8", "model.tensor_parallel=2", "node.gpus=2", "model.heads=16", "model.kv_heads=1", "model.head_dim=576", "model.latent_dim=512",
 		"model.nope_dim=128", "model.value_dim=128"}
@@ -248,7 +250,8 @@ func TestLatentsStoredTwice(t *testing.T) {
 	}
 }
 
-// TestIndexedErrors: what does not run with an indexer is refused by name, and a model that has one is run by it.
+// TestIndexedErrors: what does not support an indexer is refused by name, and a model with an indexer runs with
+// its policy.
 func TestIndexedErrors(t *testing.T) {
 	for want, sets := range map[string][]string{
 		"": nil,
@@ -294,8 +297,8 @@ func TestIndexedNodes(t *testing.T) {
 	})
 }
 
-// TestHeadsOfWindows: heads that layers with a window have for themselves: named as those of the others they change nothing, fewer and
-// narrower ones take less time and memory, and both kinds attend to what their layers do.
+// TestHeadsOfWindows: layers with a window may have their own heads. The same heads as the others change nothing, fewer and narrower
+// ones take less time and memory, and both kinds attend to what their layers do.
 func TestHeadsOfWindows(t *testing.T) {
 	sets := []string{"model.window=256", "model.layer_pattern=LLG"}
 	run := func(more ...string) (*Node, *Result) {

@@ -7,8 +7,8 @@ import (
 	"github.com/l3sim/l3sim/configs"
 )
 
-// TestKernelKindsOfPolicies: decode attention of a policy of pages is that of pages. An indexer's steps are of rows that it has chosen, and
-// dense ones while it chooses all.
+// TestKernelKindsOfPolicies: decode attention of a policy of pages has the kind of pages. An indexer's steps have the kind of chosen rows,
+// and dense ones as long as it chooses all.
 func TestKernelKindsOfPolicies(t *testing.T) {
 	for _, c := range []struct {
 		sets          []string

@@ -18,8 +18,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drawNode draws a small system: a model of few layers on some of the hardware
-// of the default node, with little memory, and a trace for it.
+// drawNode draws a small system: a model of few layers on a part of the default node's hardware,
+// with little memory, and a trace for it.
 func drawNode(t *rapid.T) (*configs.Config, *traces.Trace) {
 	pick := func(name string, from ...string) string { return rapid.SampledFrom(from).Draw(t, name) }
 	number := func(name string, low, high int) int { return rapid.IntRange(low, high).Draw(t, name) }
@@ -73,7 +73,7 @@ func mustNode(t interface{ Fatal(...any) }, cfg *configs.Config) *Node {
 func mustRun(t interface{ Fatal(...any) }, node *Node, trace *traces.Trace, exact bool) *Result {
 	r, err := node.Run(context.Background(), trace, Options{Exact: exact, Check: !exact})
 	if t, ok := t.(*rapid.T); ok && errors.As(err, new(*RejectedError)) {
-		t.Skip("nothing is served") // and nothing to compare
+		t.Skip("nothing is served") // nothing to compare
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -81,7 +81,7 @@ func mustRun(t interface{ Fatal(...any) }, node *Node, trace *traces.Trace, exac
 	return r
 }
 
-// text returns all that a run writes.
+// text returns all output of a run.
 func text(t interface{ Fatal(...any) }, cfg *configs.Config, r *Result) string {
 	var b bytes.Buffer
 	s, err := r.Summary(cfg)
@@ -97,14 +97,14 @@ func text(t interface{ Fatal(...any) }, cfg *configs.Config, r *Result) string {
 	return b.String()
 }
 
-// fewCases tries a property whose cases take long on one in a quick run.
+// fewCases tries a property with slow cases on a single one in a quick run.
 func fewCases(t *testing.T, property func(*rapid.T)) {
 	t.Helper()
 	deep.Cases(t, deep.Of(5, 1, 1), property)
 }
 
-// TestNodeLaws runs random small systems, as many as rapid draws for each part, and
-// checks what holds for every one.
+// TestNodeLaws runs random small systems, as many as rapid draws for each part, and checks
+// invariants of all.
 func TestNodeLaws(t *testing.T) {
 	parts := deep.Of(1, 4, 11)
 	if testing.Short() {
@@ -118,7 +118,7 @@ func TestNodeLaws(t *testing.T) {
 	}
 }
 
-// runBothWays runs a node under all checks and again layer by layer, which must give the same.
+// runBothWays runs a node under all checks and again layer by layer, with equal results.
 func runBothWays(t *rapid.T, cfg *configs.Config, trace *traces.Trace) *Result {
 	n := mustNode(t, cfg)
 	r, exact := mustRun(t, n, trace, false), mustRun(t, n, trace, true)
@@ -150,8 +150,8 @@ func checkNode(t *rapid.T) {
 	}
 }
 
-// checkIterations: the parts of an iteration sum to it, and all iterations to the time of
-// the replicas, whose GPUs are busy for the parts that are not waiting.
+// checkIterations: the parts of an iteration sum to it, and all iterations to the time of the
+// replicas, whose GPUs are busy in the parts that are not waiting.
 func checkIterations(t interface{ Fatalf(string, ...any) }, r *Result, replicas int) {
 	i := &r.iteration
 	if sum := i.Dense + i.Attention + i.Waiting; i.Dense < 0 || i.Attention < 0 || i.Waiting < 0 || math.Abs(sum-i.Mean) > 1e-9*i.Mean {
@@ -165,8 +165,7 @@ func checkIterations(t interface{ Fatalf(string, ...any) }, r *Result, replicas 
 	}
 }
 
-// checkTokens: every request that is not rejected emits its output and no more,
-// in order of time.
+// checkTokens: every request that is not rejected emits exactly its output, in order of time.
 func checkTokens(t *rapid.T, r *Result) {
 	var tokens, rejected, gaps int64
 	for i := range r.Requests {
@@ -186,8 +185,8 @@ func checkTokens(t *rapid.T, r *Result) {
 	}
 }
 
-// checkStalls: gaps with and without a stall are all gaps, in number and sum, and only
-// preemptions stall requests where no others can.
+// checkStalls: gaps with and without a stall add up to all gaps, in number and sum, and only
+// preemptions stall requests if nothing else can.
 func checkStalls(t *rapid.T, system string, r *Result) {
 	all, stalls := r.tbt.Milliseconds(), float64(r.stall.Count)
 	parts := float64(r.tbtDecode.Mean*(float64(r.tbt.Count())-stalls)) + float64(r.stall.Mean*stalls)
@@ -202,15 +201,15 @@ func checkStalls(t *rapid.T, system string, r *Result) {
 	}
 }
 
-// checkSeats: no more requests decode at once than may.
+// checkSeats: no more requests decode at once than allowed.
 func checkSeats(t *rapid.T, cfg *configs.Config, r *Result) {
 	if most := cfg.Batching.MaxNumSeqs * cfg.Replicas(); most > 0 && r.batch.Max > most {
 		t.Fatalf("%d requests decode at once, %d may", r.batch.Max, most)
 	}
 }
 
-// checkMemory: the peak holds at least the largest request served and at most
-// the capacity. That the memory is empty at the end is the scheduler's law.
+// checkMemory: the peak is at least the largest served request and at most the capacity. Empty
+// memory at the end is the scheduler's law.
 func checkMemory(t *rapid.T, cfg *configs.Config, trace *traces.Trace, r *Result) {
 	if r.kv.Peak > r.kv.Capacity || units.Bytes(r.kv.Capacity) > cfg.Node.MemoryCapacity {
 		t.Fatalf("KV %+v of %v", r.kv, cfg.Node.MemoryCapacity)
@@ -224,8 +223,8 @@ func checkMemory(t *rapid.T, cfg *configs.Config, trace *traces.Trace, r *Result
 	}
 }
 
-// checkBounds: no run is faster than the PIM's bandwidth lets it read the keys
-// and values, nor than the GPUs can read the weights that a token needs once an iteration.
+// checkBounds: no run is faster than the PIM's bandwidth for keys and values, or than the GPUs'
+// reads of the weights once an iteration.
 func checkBounds(t *rapid.T, cfg *configs.Config, node *Node, r *Result) {
 	h := node.Hardware(r.trace.Moments())
 	var read float64 // bytes of KV
@@ -239,7 +238,7 @@ func checkBounds(t *rapid.T, cfg *configs.Config, node *Node, r *Result) {
 		t.Fatalf("the run takes %v, reading all KV at the peak of the PIM %v", r.end, bound)
 	}
 	perIteration := float64(cfg.Model.Layers) * float64(cfg.Model.ActiveLayerWeightBytes()) / float64(h.HBM) * float64(h.Replicas)
-	// Replicas iterate at the same time.
+	// Replicas iterate in parallel.
 	if bound := units.FromSeconds(perIteration * float64(r.iterations) / float64(h.Replicas)); r.end < bound {
 		t.Fatalf("%d iterations take %v, reading the weights at the peak of HBM %v", r.iterations, r.end, bound)
 	}
@@ -281,7 +280,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// TestPeakOfSums compares the maximum of the sum of several replicas' functions with sums at every time written out.
+// TestPeakOfSums compares the maximum of the sum of several replicas' functions with explicit sums at every time.
 func TestPeakOfSums(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const span = 12
@@ -320,8 +319,8 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-// BenchmarkRun runs 100 requests on each system, on l3 also layer by layer. Its profile is
-// what the compiler optimises the program by: .ci/profile.
+// BenchmarkRun runs 100 requests on each system, on l3 also layer by layer. The compiler optimises
+// the program by its profile: .ci/profile.
 func BenchmarkRun(b *testing.B) {
 	for _, s := range densely() {
 		b.Run(s.Name, func(b *testing.B) { benchmarkRun(b, s.Name, Options{}) })

@@ -12,8 +12,8 @@ import (
 	"github.com/l3sim/l3sim/traces"
 )
 
-// TestBusyLongerThanATimeHolds: the ranksets of a run of many days work for longer,
-// together, than 64 bits of picoseconds count.
+// TestBusyLongerThanATimeHolds: the ranksets of a run of many days together work longer than 64
+// bits of picoseconds can count.
 func TestBusyLongerThanATimeHolds(t *testing.T) {
 	deep.Only(t)
 	for system, between := range map[string]string{"l3": "300", "rank-pim": "20"} { // clocks between reads
@@ -34,8 +34,8 @@ func TestBusyLongerThanATimeHolds(t *testing.T) {
 	}
 }
 
-// TestSlowHardwareIsNamed: hardware with which a run takes longer than a time holds
-// is the user's to mend.
+// TestSlowHardwareIsNamed: if hardware makes a run exceed the range of times, the error names the
+// user's key.
 func TestSlowHardwareIsNamed(t *testing.T) {
 	for _, c := range []struct {
 		set, system, key string
@@ -44,7 +44,7 @@ func TestSlowHardwareIsNamed(t *testing.T) {
 		{"gpu.memory_bandwidth=1B/s", "gpu-only", "gpu.memory_bandwidth"},
 		{"gpu.peak_16bit=1FLOP/s", "hbm-pim", "gpu.peak_16bit"},
 		{"pcie.efficiency=1e-20", "l3", "pcie.efficiency"},
-		{"pcie.efficiency=1e-20", "cpu-offload", ""}, // the GPUs do without
+		{"pcie.efficiency=1e-20", "cpu-offload", ""}, // the GPUs need none
 		{"hbm_pim.bandwidth_factor=1e-9", "hbm-pim", "hbm_pim.bandwidth_factor"},
 		{"gpu.all_reduce.flagged_bandwidth=1B/s,gpu.all_reduce.bandwidth=1B/s", "l3", "gpu.all_reduce.flagged_bandwidth"}, // NCCL's faster protocol
 	} {

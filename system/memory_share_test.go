@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestMemoryShare: every system has gpu.memory_share of what the reserve leaves of its GPUs' memory, less the weights; where
-// keys and values are there, they have what the activations of the largest iteration leave, in pages of a layer and head.
+// TestMemoryShare: every system has gpu.memory_share of its GPUs' memory after the reserve, minus the weights. If keys and
+// values are there, they get what the activations of the largest iteration leave, in pages of a layer and head.
 func TestMemoryShare(t *testing.T) {
 	for _, name := range []string{"l3", "gpu-only", "hbm-pim", "rank-pim", "cpu-offload", "gpu+cpu"} {
 		for _, share := range []float64{1, 0.9} {
@@ -41,9 +41,9 @@ func TestMemoryShare(t *testing.T) {
 	}
 }
 
-// TestSampler: gpt-oss-120b on one H100 of 79.1 GiB, as servers log it: 65.97 GiB loaded, and 1.71 GiB left for keys and values with a
-// share of 0.95 and 1,024 tokens an iteration. vLLM 0.10 has 1,024 requests on an H100, and sorts their logits over 201,088 tokens.
-// By its sampler's tensors that is 7.29 GiB, in whose shadow the activations of 1,024 and of 8,192 tokens are.
+// TestSampler: gpt-oss-120b on one H100 of 79.1 GiB, from servers' logs: 65.97 GiB loaded, and 1.71 GiB left for keys and values with
+// a share of 0.95 and 1,024 tokens an iteration. vLLM 0.10 has 1,024 requests on an H100, and sorts their logits over 201,088 tokens.
+// The sampler's tensors take 7.29 GiB, more than the activations of 1,024 and of 8,192 tokens, which reuse that memory.
 func TestSampler(t *testing.T) {
 	oss := []string{"run.system=gpu-only", "node.gpus=1", "gpu.preset=h100-sxm", "model.name=gpt-oss-120b", "model.layers=36", "model.hidden=2880", "model.heads=64", "model.kv_heads=8",
 		"model.head_dim=64", "model.ffn_hidden=2880", "model.gated_ffn=true", "model.experts=128", "model.active_experts=4", "model.expert_bits=4", "model.vocab=201088",
@@ -93,8 +93,7 @@ func TestMemoryShareOfUnits(t *testing.T) {
 	}
 }
 
-// TestMemoryShareBounds: no system has more in its GPUs' memory than the share of it, and a server with a smaller share has no more
-// room.
+// TestMemoryShareBounds: no system uses more of its GPUs' memory than the share, and a smaller share never leaves more room.
 func TestMemoryShareBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawBaseline(t)

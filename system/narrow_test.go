@@ -20,7 +20,7 @@ var narrowTrace = &traces.Trace{Name: "few", Requests: []traces.Request{
 	{ID: 0, Input: 900, Output: 40}, {ID: 1, Input: 2100, Output: 25}, {ID: 2, Input: 33, Output: 60}, {ID: 3, Input: 1024, Output: 9},
 }}
 
-// TestWidthsOfElements: the widths that a model has anyway change nothing on any system, to the picosecond.
+// TestWidthsOfElements: setting the model's own widths changes nothing on any system, to the picosecond.
 func TestWidthsOfElements(t *testing.T) {
 	deep.Only(t)
 	for _, s := range densely() {
@@ -34,8 +34,8 @@ func TestWidthsOfElements(t *testing.T) {
 	}
 }
 
-// narrowSets are widths of keys and values with their scales, and what reads them. narrowProducts are those of
-// products.
+// narrowSets are widths of keys and values with their scales, and units to read them. narrowProducts are
+// widths of products.
 var (
 	narrowSets = [][]string{
 		{"model.kv_bits=8"}, {"model.kv_bits=4", "pim.multipliers=8", "hbm_pim.elements_per_read=2"},
@@ -45,8 +45,8 @@ var (
 	narrowProducts = [][]string{nil, {"model.weight_bits=8", "model.activation_bits=8"}, {"model.weight_bits=4", "model.activation_bits=8"}, {"model.weight_bits=4"}}
 )
 
-// TestNarrowRuns: random nodes of every system with narrow keys and values run under every check, and step by
-// step as well as with shortcuts.
+// TestNarrowRuns: random nodes of every system with narrow keys and values run under all checks, and layer by
+// layer with the same result as with shortcuts.
 func TestNarrowRuns(t *testing.T) {
 	for _, s := range densely() {
 		t.Run(s.Name, func(t *testing.T) {
@@ -101,8 +101,8 @@ func TestNarrowMemory(t *testing.T) {
 	}
 }
 
-// TestWeightBits: weights of 8 bits leave the GPUs more room for keys and values, and decode steps of few requests take
-// less time by what reading them takes.
+// TestWeightBits: weights of 8 bits leave the GPUs more room for keys and values, and decode steps of few requests are
+// shorter by the time to read them.
 func TestWeightBits(t *testing.T) {
 	sets := []string{"run.system=gpu-only", "run.model=llama-3-8b", "gpu.preset=a100-sxm-80gb"}
 	step := func(more ...string) (*configs.Config, units.Duration, units.Bytes) {

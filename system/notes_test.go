@@ -44,11 +44,11 @@ func notesOf(t *testing.T, trace *traces.Trace, sets ...string) string {
 	return notes
 }
 
-// TestNotes: a run says what its numbers rest on that none of them says, and nothing else.
+// TestNotes: a run's notes name the assumptions behind its numbers, and nothing else.
 func TestNotes(t *testing.T) {
 	long := &traces.Trace{Name: "long", Requests: []traces.Request{{Input: 100, Output: 9}, {ID: 1, Input: 17_500, Output: 4}, {ID: 2, Input: 18_000, Output: 4}}}
 	small := []string{"run.model=opt-66b", "model.context=0", "model.tensor_parallel=2"} // 36 GiB of the GPUs for a cut prompt
-	var measured []string                                                                // everything
+	var measured []string                                                                // all kinds of kernels
 	for _, key := range []string{"product_rows", "prefill_tokens", "all_reduce_gpus", "small_rows"} {
 		measured = append(measured, "gpu.measured."+key+"=1000000")
 	}
@@ -111,8 +111,8 @@ func TestNotes(t *testing.T) {
 	}
 }
 
-// TestNotesByHand: a GPU that no price list has is said to cost what another does unless the user gives its price; and the note on prompts that
-// ran whole has the 99th percentile of the gaps, not another.
+// TestNotesByHand: the note on a GPU that is not in any price list, unless the user gives its price; and the note on prompts that ran whole,
+// with the 99th percentile of the gaps.
 func TestNotesByHand(t *testing.T) {
 	for price, said := range map[string]bool{"0": true, "50000": false} {
 		cfg, err := everything().Load(configs.Options{Sets: []string{"gpu.preset=h200-sxm", "gpu.name=b300", "gpu.price=" + price}})
@@ -123,7 +123,7 @@ func TestNotesByHand(t *testing.T) {
 			t.Errorf("at %s USD: %s", price, notes)
 		}
 	}
-	// What else a configuration rests on, and where it does not: experts, latents, prompts from elsewhere, KV heads for channels, and old prices.
+	// Notes on further assumptions, and when they are absent: experts, latents, prompts from elsewhere, KV heads for channels, and old prices.
 	const latent = "run.model=llama-3-8b model.kv_heads=1 model.head_dim=576 model.latent_dim=512 model.nope_dim=128 model.value_dim=128"
 	for _, c := range []struct {
 		sets, want string
@@ -163,8 +163,8 @@ func TestNotesByHand(t *testing.T) {
 	}
 }
 
-// TestTightMemory: where weights take more than 0.75 of what a server may use of the GPUs' memory, and keys and values are there, both
-// numbers are in a note. Of an A100, 79.6 GiB are usable: Llama-2-70B in 8 bits takes 64.7.
+// TestTightMemory: if weights take more than 0.75 of a server's usable GPU memory, and keys and values are there, a note has both
+// numbers. Of an A100, 79.6 GiB are usable: Llama-2-70B in 8 bits takes 64.7.
 func TestTightMemory(t *testing.T) {
 	tight := []string{"run.model=llama-2-70b", "model.tensor_parallel=1", "model.weight_bits=8", "node.gpus=1"}
 	for _, c := range []struct {
@@ -175,7 +175,7 @@ func TestTightMemory(t *testing.T) {
 		{append(tight, "run.system=gpu-only"), "64.7 GiB, "},
 		{append(tight, "run.system=cpu-offload"), "64.7 GiB, "},
 		{append(tight, "run.system=hbm-pim", "hbm_pim.capacity_share=1"), "64.7 GiB, "},
-		{append(tight, "run.system=hbm-pim", "hbm_pim.memory_beside=200GiB"), ""}, // keys and values are beside
+		{append(tight, "run.system=hbm-pim", "hbm_pim.memory_beside=200GiB"), ""}, // keys and values are in the stacks beside
 		{append(tight, "run.system=gpu+cpu"), ""},
 		{append(tight, "run.system=gpu-only", "gpu.memory_capacity=94GiB"), ""},
 	} {
@@ -202,9 +202,8 @@ func TestTightMemory(t *testing.T) {
 	}
 }
 
-// TestExtrapolationNote: shares of the GPUs' time by hand, in every system. Where nothing was measured, some of the time
-// is but what other devices take; where a kind's range ends below its kernels, that kind alone is, and takes as much. The same
-// with every layer laid anew.
+// TestExtrapolationNote: shares of the GPUs' time by hand, in every system. If nothing was measured, all time of GPU kernels
+// counts; if a kind's range ends below its kernels, only that kind counts, with its time. Runs of every layer give the same.
 func TestExtrapolationNote(t *testing.T) {
 	trace := &traces.Trace{Name: "one", Requests: []traces.Request{{Input: 700, Output: 40}}}
 	nothing := []string{"product_rows", "product_width", "decode_requests", "decode_context", "prefill_tokens", "all_reduce_gpus", "all_reduce_bytes", "small_rows"}
@@ -250,7 +249,7 @@ func TestExtrapolationNote(t *testing.T) {
 	}
 }
 
-// TestAllExtrapolated: on a GPU of which nothing was measured all kernels are beyond, and the shares are the whole.
+// TestAllExtrapolated: on a GPU without measurements all kernels exceed the range, and the shares sum to 1.
 func TestAllExtrapolated(t *testing.T) {
 	cfg, err := everything().Load(configs.Options{Sets: []string{"run.system=gpu-only", "run.model=llama-3-8b", "gpu.preset=rtx-a6000", "model.tensor_parallel=2"}})
 	if err != nil {
@@ -269,8 +268,8 @@ func TestAllExtrapolated(t *testing.T) {
 	}
 }
 
-// TestDoubts: what makes a number doubtful is apart from what only explains it: kernels far beyond what was measured, requests longer than
-// the model's context, a GPU of one's own, which is one short sentence, and models whose like was never measured.
+// TestDoubts: doubts are separate from mere explanations: kernels far beyond the measured range, requests longer than the model's context,
+// a user's GPU (one short sentence), and kinds of models that were never measured.
 func TestDoubts(t *testing.T) {
 	for _, c := range []struct {
 		sets          []string

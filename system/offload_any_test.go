@@ -24,8 +24,8 @@ var (
 )
 
 // anyNode draws a node of any proportions, and its requests: links of 3 to 128 GB/s; a host of any size whose channels are up
-// to 125 times as fast as those of DDR4-3200; lengths that are equal, uniform or
-// skewed, of long prompts, long outputs or both.
+// to 125 times as fast as those of DDR4-3200; lengths that are equal, uniform or skewed, with long prompts, long outputs or
+// both.
 func anyNode(seed uint64) (sets []string, requests []traces.Request) {
 	rng := rand.New(rand.NewPCG(seed, 7))
 	of := func(from ...string) string { return from[rng.IntN(len(from))] }
@@ -57,7 +57,7 @@ func anyNode(seed uint64) (sets []string, requests []traces.Request) {
 		in, out = length(300, 3000), length(1, 20)
 	case 1: // long outputs
 		in, out = length(1, 60), length(10, 300)
-	case 2: // all alike
+	case 2: // equal lengths
 		i, o := number(1, 1500), number(1, 150)
 		in, out = func() int { return i }, func() int { return o }
 	}
@@ -67,8 +67,8 @@ func anyNode(seed uint64) (sets []string, requests []traces.Request) {
 	return sets, requests
 }
 
-// alikeNode draws as anyNode does, but the requests are all alike, or nearly all, and maybe
-// few may decode at once.
+// alikeNode draws as anyNode does, but with equal or nearly equal requests, possibly with few that
+// may decode at once.
 func alikeNode(seed uint64) (sets []string, requests []traces.Request) {
 	sets, _ = anyNode(seed)
 	rng := rand.New(rand.NewPCG(seed, 10))
@@ -85,25 +85,23 @@ func alikeNode(seed uint64) (sets []string, requests []traces.Request) {
 	return sets, requests
 }
 
-// onceSlow is seeds of nodes that were slower with the host's help by more than the bound. Of the first five, requests are nearly all
-// alike, begin and end together on the GPUs alone, and did not any more, for good, once the host had helped. Then prompts went to the
-// host that the GPUs alone ran together (783948), whose transfers took longer than they did (789321, 782842), or whose steps took the
-// GPUs as long (601496). Steps waited for a swap in (774024). One that the host had no more memory for went before those that had come
-// earlier (776286). GPUs without other work waited for a swap in, to take the last step there (780018). A request that the forecast had
-// refused asked again too late (787266): those that begin together need most memory together, the GPUs alone had preempted one of
-// the first three and so got out of step, and with the host's help they kept step. Of 500796, a single prompt on the host decides who is
-// together for good: 17% slower in one order, and not in others.
+// onceSlow is seeds of nodes that were slower with the host's help than the bound allows. In the first five, nearly equal requests begin
+// and end together on the GPUs alone; after the host had helped once, they no longer did. Other causes: prompts that the GPUs alone ran
+// together went to the host (783948), whose transfers took longer than they did (789321, 782842), or whose steps took the GPUs as long
+// (601496). Steps waited for a swap in (774024). A request for which the host had no memory went before earlier ones (776286). GPUs
+// without other work waited for a swap in, for its last step (780018). A request refused by the forecast asked again too late (787266):
+// requests that begin together need most memory together; the GPUs alone had preempted one of the first three and so got out of step,
+// and with the host's help they kept step. In 500796, a single prompt on the host decides for good which requests are together: 17%
+// slower in one order, and not in others.
 var onceSlow = []uint64{50898, 201278, 201716, 201841, 700121, 783948, 789321, 782842, 601496, 774024, 776286, 500796, 780018, 787266}
 
-// alikeOnceSlow is the same of alikeNode. Of those from 772202 to 772743, prompts ran apart that the GPUs alone ran together; those of
-// 772136 took seats (max_num_seqs) that were the GPUs' alone, those of 772743 moved up to the GPUs at once. Those from 770195 on asked
-// too late, as 787266. Some of them are still slower in one draw, by up to 28%, where few short requests are in step or out of step, and
-// not in the mean of others.
+// alikeOnceSlow is the same for alikeNode. In 772202 to 772743, prompts ran separately that the GPUs alone ran together; those of 772136
+// took seats (max_num_seqs) from the GPUs, those of 772743 moved up to the GPUs at once. Those from 770195 on asked too late, as 787266.
+// Some are still slower in one draw, by up to 28%, if few short requests are in step or out of step, but not in the mean of others.
 var alikeOnceSlow = []uint64{229, 1136, 4506, 9196, 16838, 20892, 28302, 53468, 772202, 774489, 777144, 772136, 772743, 770195, 771542, 771596, 771624, 774083, 778588, 778635, 778819, 780890, 786934, 787271, 787319, 787578}
 
-// anyNodes returns the node that draw draws from a seed, whose GPUs have room for 0.7 to 14 of the
-// largest requests, with its GPUs alone and with the host's
-// help, and those of its requests that the GPUs can hold.
+// anyNodes returns a drawn node, whose GPUs have room for 0.7 to 14 of the largest requests, with
+// its GPUs alone and with the host's help, and the requests that the GPUs can hold.
 func anyNodes(t *testing.T, draw func(uint64) ([]string, []traces.Request), seed uint64) (alone, helped *Node, requests []traces.Request) {
 	sets, requests := draw(seed)
 	load := func(system string) *configs.Config {
@@ -125,11 +123,12 @@ func anyNodes(t *testing.T, draw func(uint64) ([]string, []traces.Request), seed
 	return alone, newNode(load("cpu-offload"), kinds.CommandTables{}), alone.holdable(requests)
 }
 
-// anyOrders is how many other orders of requests are run where one order is slower than the bound.
+// anyOrders is the number of further orders of requests to run if one order is slower than the
+// bound.
 const anyOrders = 8
 
-// otherOrder returns requests in another order, at the same arrivals, and some more of them at the end. Requests that are all alike have
-// no other order: each is a little shorter then, in prompt and output.
+// otherOrder returns requests in another order, at the same arrivals, with some more at the end. Equal requests have no other order:
+// each is then made a little shorter, in prompt and output.
 func otherOrder(requests []traces.Request, seed, order uint64) []traces.Request {
 	rng := rand.New(rand.NewPCG(seed, 100+order))
 	other := slices.Clone(requests)
@@ -152,7 +151,8 @@ func allAlike(requests []traces.Request) bool {
 	return !slices.ContainsFunc(requests, func(r traces.Request) bool { return r.Input != requests[0].Input || r.Output != requests[0].Output })
 }
 
-// shorter draws a length that is up to a tenth shorter, or from five tokens on up to one.
+// shorter draws a length that is shorter by up to a tenth, or for five tokens or more by at most
+// one.
 func shorter(rng *rand.Rand, tokens int) int {
 	most := tokens / 10
 	if tokens >= 5 {
@@ -161,7 +161,8 @@ func shorter(rng *rand.Rand, tokens int) int {
 	return tokens - rng.IntN(most+1)
 }
 
-// slowerThan returns how much longer requests take on one node than on another, and what an iteration takes there: shares of their time.
+// slowerThan returns how much longer requests take on one node than on another, and the time of an iteration there, as shares of their
+// time.
 func slowerThan(t *testing.T, alone, helped *Node, requests []traces.Request) (slower, iteration float64) {
 	gpus := serve(t, alone, requests)
 	return float64(serve(t, helped, requests).end)/float64(gpus.end) - 1, float64(alone.Replicas()) / float64(gpus.iterations)
@@ -176,7 +177,7 @@ func inOtherOrders(t *testing.T, alone, helped *Node, requests []traces.Request,
 	return slower, iteration
 }
 
-// overTime has requests come over about the time that the GPUs alone take for all of them.
+// overTime spreads arrivals over about the time that the GPUs alone take for all requests.
 func overTime(t *testing.T, alone *Node, requests []traces.Request, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 9))
 	gap := float64(serve(t, alone, requests).end) / float64(len(requests)) * (0.5 + rng.Float64())
@@ -187,14 +188,11 @@ func overTime(t *testing.T, alone *Node, requests []traces.Request, seed uint64)
 	}
 }
 
-// TestOffloadOnAnyNode checks that the CPUs' help costs next to nothing on any node,
-// and is worth much where it is worth something: for requests that are all there, and
-// that come over time; each once, where who comes last decides, and eight times. A run of a
-// few iterations may take one more: the host's requests begin at other times than their group.
-//
-// A few requests fall into a rhythm: who is on the GPUs together stays so. Which one it is depends on the order of requests, or on
-// a token of those that are all alike, and so does what the GPUs alone take, by up to a third. So a node is too slow if it is in the
-// mean of several draws.
+// TestOffloadOnAnyNode checks on any node that the CPUs' help costs almost nothing, and gains much where it can: for requests that
+// arrive together, and over time; each once, where the last requests decide, and eight times. A run of a few iterations may take one
+// more, since the host's requests begin at other times than their group. A few requests fall into a rhythm: those together on the
+// GPUs stay together. The rhythm depends on the order of requests, or on a token of equal ones, and so does the time of the GPUs
+// alone, by up to a third. A node is therefore too slow only if it is so in the mean of several draws.
 func TestOffloadOnAnyNode(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -202,7 +200,7 @@ func TestOffloadOnAnyNode(t *testing.T) {
 		first  []uint64
 		times  int
 		spread bool
-		mean   float64 // of the time saved, at least
+		mean   float64 // least mean share of time saved
 	}{
 		{"once", anyNode, onceSlow, 1, false, 0.01},
 		{"eight times", anyNode, onceSlow, 8, false, 0.05},
@@ -267,8 +265,7 @@ func (e tenthSlower) Run(b *scheduler.Batch, start units.Duration) (units.Durati
 	return end + e.Core().Pause((end-start)/10), err
 }
 
-// TestOtherDrawsJudge: the other draws of requests that are all alike neither hide a system that is a tenth slower nor find one that
-// is as fast.
+// TestOtherDrawsJudge: further draws of equal requests neither hide a system that is a tenth slower nor reject one that is as fast.
 func TestOtherDrawsJudge(t *testing.T) {
 	const seed = 787266
 	alone, _, fit := anyNodes(t, anyNode, seed)
@@ -300,9 +297,9 @@ func serve(t *testing.T, n *Node, requests []traces.Request) *Result {
 	return r
 }
 
-// TestOffloadKeepsPairs checks a node whose GPUs have two seats: alone they run prompts and
-// steps of two requests in turn. A prompt that the host took in between had one prompt and
-// one step in each iteration from then on, 6% longer a request.
+// TestOffloadKeepsPairs checks a node whose GPUs have two seats: alone they run prompts and steps
+// of two requests in turn. When the host took a prompt in between, each later iteration had one
+// prompt and one step, 6% longer per request.
 func TestOffloadKeepsPairs(t *testing.T) {
 	var ends []float64
 	for _, system := range []string{"gpu-only", "cpu-offload"} {

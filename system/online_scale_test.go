@@ -14,7 +14,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// slower is an engine that takes times as long.
+// slower is an engine that takes times times as long.
 type slower struct {
 	kinds.Engine
 	times units.Duration
@@ -25,9 +25,9 @@ func (e slower) Run(b *scheduler.Batch, start units.Duration) (units.Duration, e
 	return start + e.times*(end-start), err
 }
 
-// TestScaledAlike: where requests come at times, and a node takes, k times as long, everything
-// takes k times as long, to the picosecond. (cpu-offload and gpu+cpu plan by times that
-// their schedulers know from elsewhere.)
+// TestScaledAlike: if arrivals and a node's times all scale by k, results scale by k, to the
+// picosecond. (cpu-offload and gpu+cpu plan by times that their schedulers know from other
+// sources.)
 func TestScaledAlike(t *testing.T) {
 	deep.Only(t)
 	const k = 7
@@ -66,8 +66,7 @@ func TestScaledAlike(t *testing.T) {
 	}
 }
 
-// TestSaturatedThroughput: a node to which more come than it serves has in steady state the throughput
-// that it has on a full queue.
+// TestSaturatedThroughput: an overloaded node in steady state has the throughput of a full queue.
 func TestSaturatedThroughput(t *testing.T) {
 	deep.Only(t)
 	t.Parallel()
@@ -78,8 +77,8 @@ func TestSaturatedThroughput(t *testing.T) {
 		}
 		node := mustNode(t, cfg)
 		requests := unevenLengths(2400)
-		// steady returns the output tokens a second between the ends of a third and of two
-		// thirds of the requests, in the order in which these end.
+		// steady returns the output tokens per second between the ends of the first and the second third
+		// of the requests, in the order of their ends.
 		steady := func() (rate, served float64) {
 			r := mustRun(t, node, coming(t, cfg, requests), false)
 			first, last := ends(r, 800), ends(r, 1600)
@@ -120,10 +119,10 @@ func ends(r *Result, n int) units.Duration {
 	return low
 }
 
-// TestRouters: a router that looks sends the next request where the fewest tokens are; one that takes
-// turns does not.
+// TestRouters: a load-aware router sends the next request to the replica with the fewest tokens;
+// round-robin does not.
 func TestRouters(t *testing.T) {
-	// One long request, and short ones behind it, on two replicas.
+	// One long request, followed by short ones, on two replicas.
 	requests := equalLengths(9, 100, 20)
 	requests[0].Input, requests[0].Output = 8000, 2000
 	for router, want := range map[string]int{"round-robin": 4, "least-kv": 0, "least-outstanding": 0} {
@@ -151,7 +150,7 @@ func TestRouters(t *testing.T) {
 	}
 }
 
-// TestLoadOfReplica: what a router knows of a replica, step by step.
+// TestLoadOfReplica: a router's knowledge of a replica, step by step.
 func TestLoadOfReplica(t *testing.T) {
 	var l load
 	q := traces.Request{Input: 10, Output: 3}
@@ -172,9 +171,9 @@ func TestLoadOfReplica(t *testing.T) {
 	}
 }
 
-// TestClosedLoop: with one user each request comes when the one before has been answered and
-// the user has thought; with U users never more than U are there, and with none thinking
-// always U, until the last ones.
+// TestClosedLoop: with one user each request arrives when the one before has been answered and the
+// user has thought; with U users at most U requests are there, and without thinking always U, until
+// the last ones.
 func TestClosedLoop(t *testing.T) {
 	for i, users := range []int{1, 5, 1, 5} {
 		sets := []string{"run.model=llama-3-8b", "run.system=gpu-only", "arrivals.kind=closed-loop", fmt.Sprint("arrivals.users=", users), "arrivals.think_time=2s"}
@@ -206,7 +205,7 @@ func TestClosedLoop(t *testing.T) {
 	}
 }
 
-// atOnce returns the requests that are there at a time and were not done by then.
+// atOnce returns the requests that are in the system at a time.
 func atOnce(r *Result, now units.Duration) (n int) {
 	for i := range r.Requests {
 		if q := &r.Requests[i]; q.Request.Arrival <= now && q.Finish > now {
@@ -223,7 +222,8 @@ func mostAtOnce(r *Result) (most int) {
 	return most
 }
 
-// TestQueueLimit: of requests that come at once a replica takes as many as may wait, and serves these.
+// TestQueueLimit: of requests that arrive together a replica accepts as many as may wait, and serves
+// these.
 func TestQueueLimit(t *testing.T) {
 	cfg, err := everything().Load(configs.Options{Sets: []string{"run.model=llama-3-8b", "run.system=gpu-only", "node.gpus=1", "serving.max_waiting=7"}})
 	if err != nil {
@@ -257,8 +257,8 @@ func (e *uneventful) Run(b *scheduler.Batch, start units.Duration) (units.Durati
 	return start + took, err
 }
 
-// TestAttained: a request attains the targets if its first token is in time, and of its n gaps at most
-// n/100 are too long: the 99th percentile of nearest rank is not above the target then.
+// TestAttained: a request attains the targets if its first token is in time and at most n/100 of its n
+// gaps are too long: the 99th percentile of nearest rank is then within the target.
 func TestAttained(t *testing.T) {
 	const ms = units.Millisecond
 	for _, c := range []struct {
@@ -296,7 +296,7 @@ func TestAttained(t *testing.T) {
 }
 
 // TestRoutersDiffer: of a replica with a long prompt that decodes and one with a short prompt and a
-// long way to go, one has more keys and values, the other more tokens to come.
+// long output to come, one has more keys and values, the other more tokens to come.
 func TestRoutersDiffer(t *testing.T) {
 	requests := equalLengths(3, 100, 2)
 	requests[0].Input, requests[0].Output = 6000, 300
@@ -319,7 +319,7 @@ func TestRoutersDiffer(t *testing.T) {
 	}
 }
 
-// TestMeasured: the middle of a run is its requests and the gaps that end in their time.
+// TestMeasured: the middle of a run is its requests, and the gaps that end while they arrive.
 func TestMeasured(t *testing.T) {
 	cfg, node, service := serverOf(t, 1, 1, 12)
 	cfg.Arrivals.Kind, cfg.Arrivals.RatePerS = traces.ArrivalsPoisson, 0.5/service.Seconds()
@@ -334,7 +334,7 @@ func TestMeasured(t *testing.T) {
 	if m.Requests != 80 || m.TTFT != part.outcomes().ttft.Milliseconds() || m.Attainment != 1 {
 		t.Errorf("%+v", m)
 	}
-	// Gaps of one length each: those of requests before the end of the time, not before its start.
+	// Gaps of one length each: those of requests before the end of that time, not before its start.
 	gap, least, most := (service-r.Requests[0].FirstToken+r.Requests[0].Start)/11, int64(0), int64(0)
 	for i := range r.Requests {
 		q := &r.Requests[i]
@@ -356,8 +356,9 @@ func TestMeasured(t *testing.T) {
 	}
 }
 
-// TestTurnsWait: a turn of a conversation comes when the one before has ended and its user has
-// thought, in every system; other requests come at their times. All at once, none waits.
+// TestTurnsWait: a turn of a conversation arrives when the one before has ended and its user has
+// thought, in every system; other requests arrive at their times. If all arrive at once, none
+// waits.
 func TestTurnsWait(t *testing.T) {
 	requests := equalLengths(6, 500, 20)
 	for i, turn := range map[int]traces.Turn{0: {Session: 3}, 2: {Session: 3, Number: 1, Waits: true, Think: units.Second}, 5: {Session: 3, Number: 2, Waits: true},
@@ -390,7 +391,8 @@ func TestTurnsWait(t *testing.T) {
 	}
 }
 
-// TestTurnsJoin: the first turn of a sub-agent comes behind the turn that started it, and its agent's next one behind the last to end.
+// TestTurnsJoin: the first turn of a sub-agent arrives after the turn that started it, and its agent's next turn after the last of
+// them ends.
 func TestTurnsJoin(t *testing.T) {
 	start, sub := traces.Turn{}, traces.Turn{Session: 1}
 	long := traces.Turn{Session: 2, Waits: true, Think: 3 * units.Second, After: []*traces.Turn{&start}}

@@ -10,7 +10,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestOnlineSummaryByHand: two requests on a server of one, the second of which waits for the first.
+// TestOnlineSummaryByHand: two requests on a server for one; the second waits for the first.
 func TestOnlineSummaryByHand(t *testing.T) {
 	cfg, node, service := serverOf(t, 1, 1, 12)
 	requests := equalLengths(2, 1, 12)
@@ -47,7 +47,8 @@ func TestOnlineSummaryByHand(t *testing.T) {
 		t.Errorf("%+v, saturated %v", s.Arrivals, s.Saturated)
 	}
 
-	// A user who thinks for a second sends the second request a service and a second after the first.
+	// A user who thinks for a second sends the second request one service time and one second after
+	// the first.
 	cfg.Arrivals.Kind, cfg.Arrivals.Users, cfg.Arrivals.ThinkTime = traces.ArrivalsClosed, 1, units.Second
 	s, err = mustRun(t, node, coming(t, cfg, equalLengths(3, 1, 12)), false).Summary(cfg)
 	if want := 2 / (3 + 2*service.Seconds()); err != nil || math.Abs(s.Arrivals.RatePerS-want) > 1e-9 {
@@ -55,8 +56,8 @@ func TestOnlineSummaryByHand(t *testing.T) {
 	}
 }
 
-// TestPrefillStreak: while prompts keep coming, requests that decode wait for as many iterations of
-// prompts alone as they may, and no more.
+// TestPrefillStreak: while prompts keep arriving, decoding requests wait for exactly the allowed
+// number of prompt-only iterations.
 func TestPrefillStreak(t *testing.T) {
 	for _, system := range []string{"gpu-only", "cpu-offload"} {
 		longest := func(streak int) (most int) {

@@ -37,7 +37,7 @@ func drawRequests(t *rapid.T, most int) []traces.Request {
 	return requests
 }
 
-// drawOnline draws how requests come and what a server does with them.
+// drawOnline draws arrivals of requests and limits of a server.
 func drawOnline(t *rapid.T) []string {
 	var sets []string
 	set := func(key string, value any) { sets = append(sets, fmt.Sprintf("%s=%v", key, value)) }
@@ -73,11 +73,10 @@ func residence(r *Result) (sum units.Total) {
 	return sum
 }
 
-// TestOnlineLaws: whatever the system, small memories, arrivals, router and limits, every
-// request is served to its end or turned away, laws hold, and over a run, which begins and
-// ends empty, the time that requests spend in the system is the integral of the number that
-// the schedulers count, to the picosecond (Little, "A proof for the queuing formula L = λW",
-// 1961).
+// TestOnlineLaws: for any system, small memories, arrivals, router and limits, every request is
+// served to its end or turned away, and laws hold. Over a run, which begins and ends empty, the sum
+// of requests' times in the system equals the integral of the number that the schedulers count, to
+// the picosecond (Little, "A proof for the queuing formula L = λW", 1961).
 func TestOnlineLaws(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		system := rapid.SampledFrom(everyName()).Draw(t, "system")
@@ -110,8 +109,8 @@ func TestOnlineLaws(t *testing.T) {
 	})
 }
 
-// TestDeadlineAhead: a scheduler that forms ahead drops whoever has waited too long, also a request that it has not yet seen, and serves
-// the next one.
+// TestDeadlineAhead: a scheduler that forms iterations ahead drops requests that have waited too long, even ones that it has not seen
+// yet, and serves the next.
 func TestDeadlineAhead(t *testing.T) {
 	for _, ahead := range []bool{false, true} {
 		cfg, err := everything().Load(configs.Options{Sets: []string{"run.system=gpu-only", "run.model=llama-2-7b", "arrivals.kind=trace", "serving.deadline=50ms", "serving.api_request=40ms", fmt.Sprint("gpu_only.async_scheduling=", ahead)}})
@@ -155,8 +154,8 @@ func checkOnline(t interface {
 	}
 }
 
-// TestOnlineWithoutMemory: the same where requests come over time to memories that hold some of them, and
-// lose their memory as others grow.
+// TestOnlineWithoutMemory: the same with requests that arrive over time at memories that hold only some
+// of them, and lose their memory as others grow.
 func TestOnlineWithoutMemory(t *testing.T) {
 	deep.Only(t)
 	for _, system := range []string{"l3", "gpu-only", "hbm-pim", "rank-pim", "cpu-offload", "gpu+cpu"} {
@@ -171,15 +170,15 @@ func TestOnlineWithoutMemory(t *testing.T) {
 			requests[i].Output += 7 * i
 		}
 		r := mustRun(t, mustNode(t, cfg), coming(t, cfg, requests), false)
-		if r.preemptions == 0 && system != "cpu-offload" { // which swaps out to the host
+		if r.preemptions == 0 && system != "cpu-offload" { // it swaps out to the host
 			t.Errorf("%s: no request loses its memory", system)
 		}
 		checkOnline(t, cfg, r)
 	}
 }
 
-// TestTogetherIsApart: with a router that takes turns and no API server, replicas in one loop and each in its own
-// give the same bytes.
+// TestTogetherIsApart: with a round-robin router and no API server, replicas in one loop and each in its own give
+// the same bytes.
 func TestTogetherIsApart(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sets := append(drawOnline(t), "run.system="+rapid.SampledFrom(everyName()).Draw(t, "system"), "run.model=llama-2-7b", "serving.router=round-robin", "serving.api_request=0s", "serving.api_token=0s")
@@ -228,8 +227,8 @@ func written(t *rapid.T, cfg *configs.Config, r *Result) string {
 	return b.String()
 }
 
-// TestAloneAtLowRates: where requests come so rarely that none meets another, each takes what it
-// takes alone.
+// TestAloneAtLowRates: if requests arrive so rarely that none meets another, each takes its time
+// alone.
 func TestAloneAtLowRates(t *testing.T) {
 	for _, system := range everyName() {
 		cfg, err := everything().Load(configs.Options{Sets: []string{"run.system=" + system, "run.model=llama-3-8b", "arrivals.kind=poisson", "arrivals.rate_per_s=0.001"}})
@@ -273,12 +272,12 @@ func equalLengths(n, in, out int) []traces.Request {
 	return requests
 }
 
-// TestDeterministicServers: with fixed lengths, one request at a time and Poisson arrivals, c replicas behind one queue begin
-// each request when it comes or when the one c requests before it ends, whichever is later: to the picosecond where c is 1, and
-// where a router guesses which of several servers ends first, within 0.5% of the mean wait. The mean wait by that recursion
-// is that of M/D/1 (Pollaczek and Khinchine: ρD / 2(1 − ρ)) and of M/D/c (Crommelin, "Delay probability formulae when the
-// holding times are constant", 1932, by the recursion of the queue at multiples of D), within 1.5%, which hundreds of thousands of
-// requests have; a long run serves them all.
+// TestDeterministicServers: with fixed lengths, one request at a time and Poisson arrivals, c replicas behind one queue begin each
+// request when it arrives or when the one c requests before it ends, whichever is later. This holds to the picosecond if c is 1,
+// and within 0.5% of the mean wait if a router guesses which of several servers ends first. The mean wait by that recursion is
+// that of M/D/1 (Pollaczek and Khinchine: ρD / 2(1 − ρ)) and of M/D/c (Crommelin, "Delay probability formulae when the holding
+// times are constant", 1932, by the recursion of the queue at multiples of D), within 1.5%, the precision of hundreds of thousands
+// of requests; a long run serves them all.
 func TestDeterministicServers(t *testing.T) {
 	deep.Only(t)
 	t.Parallel()
@@ -287,7 +286,7 @@ func TestDeterministicServers(t *testing.T) {
 	for _, c := range []struct {
 		servers int
 		rho     float64
-		out     int // a router sees how far servers are by their tokens
+		out     int // by their tokens a router sees how far servers are
 	}{{1, 0.5, 3}, {1, 0.7, 3}, {2, 0.6, 12}, {4, 0.7, 12}} {
 		cfg, node, service := serverOf(t, c.servers, in, c.out)
 		cfg.Arrivals.Kind, cfg.Arrivals.RatePerS = traces.ArrivalsPoisson, c.rho*float64(c.servers)/service.Seconds()
@@ -328,7 +327,7 @@ func TestDeterministicServers(t *testing.T) {
 	}
 }
 
-// startsOf returns when servers behind one queue begin each request, where each takes as long.
+// startsOf returns when servers behind one queue begin each request, with equal service times.
 func startsOf(requests []traces.Request, servers int, service units.Duration) []units.Duration {
 	starts := make([]units.Duration, len(requests))
 	for i := range requests {
@@ -340,9 +339,9 @@ func startsOf(requests []traces.Request, servers int, service units.Duration) []
 	return starts
 }
 
-// waitMDc returns the mean wait of M/D/c in services. The number in the system at t + D is what
-// was there at t and more than c, and what has come meanwhile; its stationary distribution
-// is iterated to, and Little's law gives the wait from the mean queue.
+// waitMDc returns the mean wait of M/D/c in service times. The number in the system at t + D is the
+// number at t beyond c, plus the arrivals in between; the stationary distribution is found by
+// iteration, and Little's law gives the wait from the mean queue.
 func waitMDc(c int, rho float64) float64 {
 	const most = 400
 	lambda := rho * float64(c)
@@ -373,8 +372,8 @@ func waitMDc(c int, rho float64) float64 {
 	return queue / lambda
 }
 
-// TestSaturated: single servers at 80% of their capacity are never said to be saturated, at 110%
-// always; nor is a closed loop, nor a full queue.
+// TestSaturated: single servers at 80% of their capacity are never reported saturated, at 110%
+// always; closed loops and full queues never.
 func TestSaturated(t *testing.T) {
 	t.Parallel()
 	const n, in, out = 2000, 1, 12
@@ -404,8 +403,8 @@ func TestSaturated(t *testing.T) {
 	}
 }
 
-// TestTurnedAwayIsSaturated: a queue that cannot grow, as requests are refused or dropped,
-// hides no overload.
+// TestTurnedAwayIsSaturated: a queue that cannot grow, since requests are refused or dropped, hides
+// no overload.
 func TestTurnedAwayIsSaturated(t *testing.T) {
 	const n, in, out = 500, 1, 12
 	for _, set := range []string{"serving.max_waiting=2", "serving.deadline=100ms"} {
@@ -418,7 +417,7 @@ func TestTurnedAwayIsSaturated(t *testing.T) {
 	}
 }
 
-// unevenLengths returns n requests of lengths far apart.
+// unevenLengths returns n requests of very different lengths.
 func unevenLengths(n int) []traces.Request {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var requests []traces.Request

@@ -14,8 +14,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestOverTimeSumsToRun: iterations of a replica follow one another and emit all tokens; over the
-// parts of a run's time tokens and work sum to the summary's, and no gap is left out.
+// TestOverTimeSumsToRun: iterations of a replica are disjoint and emit all tokens; over the
+// intervals of a run, tokens and work sum to the summary's, and no gap is missing.
 func TestOverTimeSumsToRun(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sets := append(drawOnline(t), "run.system="+rapid.SampledFrom(everyName()).Draw(t, "system"), "run.model=llama-2-7b")
@@ -87,8 +87,8 @@ func columnSum(t *rapid.T, table *tables.Table, column string) (sum float64) {
 	return sum
 }
 
-// TestGrowthAlone: the number in the system that grows is enough to be saturated, and only that of
-// later quarters counts.
+// TestGrowthAlone: growth of the number in the system alone makes a run saturated, and only growth
+// in later quarters counts.
 func TestGrowthAlone(t *testing.T) {
 	const span = 4 * units.Second
 	for _, c := range []struct {
@@ -96,9 +96,9 @@ func TestGrowthAlone(t *testing.T) {
 		want     bool
 	}{
 		{[4]int64{0, 100, 200, 300}, true},
-		{[4]int64{300, 100, 200, 300}, true}, // what came before does not count
+		{[4]int64{300, 100, 200, 300}, true}, // earlier growth does not count
 		{[4]int64{0, 300, 200, 100}, false},
-		{[4]int64{0, 100, 300, 250}, false}, // it has ended
+		{[4]int64{0, 100, 300, 250}, false}, // growth has ended
 		{[4]int64{0, 100, 250, 200}, false},
 		{[4]int64{0, 100, 105, 109}, false}, // less than 1% of 1,000
 		{[4]int64{0, 100, 110, 125}, false}, // less than three times the root of 100
@@ -117,13 +117,13 @@ func TestGrowthAlone(t *testing.T) {
 	}
 }
 
-// TestBacklogAlone: where requests wait, a fiftieth of all and ten at least, a node is saturated, however
-// even the number in the system is; and where a fiftieth is turned away.
+// TestBacklogAlone: if a fiftieth of all requests and at least ten wait, a node is saturated even with a
+// constant number in the system; likewise if a fiftieth is turned away.
 func TestBacklogAlone(t *testing.T) {
 	const span = 1000 * units.Second
 	for _, c := range []struct {
 		requests, away int
-		waits          units.Duration // each of those served
+		waits          units.Duration // of each served request
 		want           bool
 	}{
 		{1000, 0, 20 * units.Second, true}, {1000, 0, 19 * units.Second, false}, // 20 of 1,000 wait at once
@@ -145,8 +145,8 @@ func TestBacklogAlone(t *testing.T) {
 	}
 }
 
-// TestResultJoinsReplicas: fragmentation is weighed by how long each replica ran, and
-// the requests of a decode step are added up over the replicas that had any.
+// TestResultJoinsReplicas: fragmentation is weighted by each replica's running time, and the
+// requests of a decode step are summed over the replicas that had any.
 func TestResultJoinsReplicas(t *testing.T) {
 	const second = units.Second
 	n := nodeOf(t, "run.model=gpt-89b")

@@ -69,9 +69,9 @@ func TestPagesNodes(t *testing.T) {
 	})
 }
 
-// TestPagesMemory: units of a rank by hand for a request of 20,000 tokens, 40 units of a head. Bounds take a
-// unit for each 8,192 tokens; streaming heads one unit, or nothing where they are on the GPUs; layers that differ
-// count as on the fullest rank, heads that do not divide as on the fullest channel.
+// TestPagesMemory: units of a rank by hand for a request of 20,000 tokens, 40 units of a head. Bounds take a unit
+// for each 8,192 tokens; streaming heads one unit, or nothing if they are on the GPUs. Layers that differ count
+// as on the fullest rank, heads that do not divide as on the fullest channel.
 func TestPagesMemory(t *testing.T) {
 	deep.Only(t)
 	for _, c := range []struct {
@@ -102,8 +102,8 @@ func TestPagesMemory(t *testing.T) {
 	}
 }
 
-// TestPagesFillTheGPUs: sinks and windows of streaming heads, and bounds of pages for a request's whole length,
-// take what weights leave of the GPUs: no more requests decode at once than have room there.
+// TestPagesFillTheGPUs: sinks and windows of streaming heads, and bounds of pages for a request's final length,
+// take the GPU memory that weights leave, which limits the number of decoding requests.
 func TestPagesFillTheGPUs(t *testing.T) {
 	const in, out = 4200, 900
 	for _, c := range []struct {

@@ -117,8 +117,8 @@ var plants = []plant{
 	}},
 }
 
-// TestPlantedViolations breaks every law of schedules in an iteration of every system, with
-// every policy, and sees it found, and two at once both found; of L3 also where PCIe has one bus for both directions.
+// TestPlantedViolations breaks every law of schedules in an iteration of every system, with every policy, and checks
+// that it is found, and that of two at once both are; for L3 also with one PCIe bus for both directions.
 func TestPlantedViolations(t *testing.T) {
 	for _, s := range Systems(everything()) {
 		for _, policy := range s.Policies() {
@@ -152,7 +152,7 @@ func plantAll(t *testing.T, system string, sets ...string) (applied []string) {
 		if !breaks(f.Engine.Verify(&f.Iteration, spans, 0, end), p.law) {
 			t.Errorf("%s: %s breaks no law %q", system, p.name, p.law)
 		}
-		// Together with the end of an iteration that is none.
+		// Together with a wrong end of the iteration.
 		if found := f.Engine.Verify(&f.Iteration, spans, 0, end*1000); !breaks(found, p.law) || !breaks(found, flow.LawIteration) {
 			t.Errorf("%s: %s and a late end: %v", system, p.name, found)
 		}
@@ -163,7 +163,7 @@ func plantAll(t *testing.T, system string, sets ...string) (applied []string) {
 	return applied
 }
 
-// breaks says whether a law is among those broken; "" is for none broken.
+// breaks says whether a law is among the broken ones; "" means none is broken.
 func breaks(found []dataflow.Violation, law flow.Law) bool {
 	if law == "" {
 		return len(found) == 0

@@ -14,8 +14,8 @@ import (
 	"github.com/l3sim/l3sim/traces"
 )
 
-// policySets returns settings of a policy under which little fits, so that it drops and chooses
-// within short contexts.
+// policySets returns settings of a policy small enough that it drops and chooses tokens within
+// short contexts.
 func policySets(name string) []string {
 	sets := map[string][]string{
 		"streaming": {"sink=4", "window=100"}, "quest": {"budget=128"}, "lserve": {"budget=256", "sink=8", "window=64"},
@@ -44,13 +44,13 @@ func setsOn(s *kinds.System, name string) []string {
 	return sets
 }
 
-// TestPoliciesRun runs every policy on every system that takes it, on random nodes and
-// requests, under all checks, and step by step as well as with shortcuts.
+// TestPoliciesRun runs every policy on every system that supports it, on random nodes and requests,
+// under all checks, and layer by layer with the same result.
 func TestPoliciesRun(t *testing.T) {
 	for _, s := range Systems(everything()) {
 		for _, name := range s.Policies() {
 			if name == "dense" {
-				continue // all other tests
+				continue // covered by all other tests
 			}
 			t.Run(s.Name+"/"+name, func(t *testing.T) {
 				rapid.Check(t, func(t *rapid.T) {
@@ -65,8 +65,8 @@ func TestPoliciesRun(t *testing.T) {
 	}
 }
 
-// TestAttendedTokens: what a run says that heads attended to is what the policy counts, step
-// by step, for its requests.
+// TestAttendedTokens: the attended tokens of a run are those that the policy counts, step by step,
+// for its requests.
 func TestAttendedTokens(t *testing.T) {
 	for _, s := range Systems(everything()) {
 		for _, name := range s.Policies() {
@@ -112,8 +112,8 @@ func TestPolicyAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestBudgetDecides: a larger budget is never faster, and one beyond all contexts takes the
-// time of dense attention.
+// TestBudgetDecides: a larger budget is never faster, and one beyond all contexts takes the time of
+// dense attention.
 func TestBudgetDecides(t *testing.T) {
 	took := func(sets ...string) float64 {
 		cfg := mustLoad(t, append(sets, "run.system=gpu-only", "run.model=llama-3-8b", "gpu.preset=a100-sxm-80gb")...)
@@ -128,7 +128,7 @@ func TestBudgetDecides(t *testing.T) {
 		}
 		last = now
 	}
-	// Bounds are still kept: a little more traffic than none.
+	// Bounds are still kept, with slightly more traffic.
 	if all := took("policy.name=quest", "policy.quest.budget=65536"); all < dense || all > 1.01*dense {
 		t.Errorf("a budget for everything: %v ms between tokens, %v dense", all, dense)
 	}

@@ -22,9 +22,10 @@ import (
 
 func close9(a, b float64) bool { return math.Abs(a-b) <= 1e-9*max(math.Abs(a), math.Abs(b)) }
 
-// TestEnergyCloses: on random nodes components add up to the total, which lies in its band and is the mean power
-// times the time; the GPUs' is what the GPUs alone have; iterations and the time between them add up to it, and so
-// does the power over time; and systems that read the same keys and values from DRAM take the same for it.
+// TestEnergyCloses: on random nodes components sum to the total, which is within its band and equals mean power
+// times time. The GPUs' component equals the GPUs' own energy. Iterations and the time between them sum to the
+// total, and so does power over time. Systems that read the same keys and values from DRAM take the same energy
+// for it.
 func TestEnergyCloses(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawBaseline(t)
@@ -78,7 +79,7 @@ func TestEnergyCloses(t *testing.T) {
 	})
 }
 
-// TestEnergyOfLongRuns: the same load once more, as the first one ends, takes the same once more, in each component.
+// TestEnergyOfLongRuns: repeating the same load when the first ends takes the same energy again, in each component.
 func TestEnergyOfLongRuns(t *testing.T) {
 	for _, system := range everyName() {
 		once := equalLengths(8, 700, 30)
@@ -103,7 +104,7 @@ func TestEnergyOfLongRuns(t *testing.T) {
 	}
 }
 
-// TestIdleIsIdle: time in which nothing comes takes the same each second, in all systems, by hand: eight chips a rank.
+// TestIdleIsIdle: time without requests takes the same energy per second, in all systems, by hand: eight chips a rank.
 func TestIdleIsIdle(t *testing.T) {
 	const later = 7 * units.Second
 	for _, system := range everyName() {
@@ -128,7 +129,7 @@ func TestIdleIsIdle(t *testing.T) {
 	}
 }
 
-// TestEnergyOfAttentionByHand: what requests of whole rows take on the DIMMs, from the commands that each token asks for.
+// TestEnergyOfAttentionByHand: the energy of requests of whole rows on the DIMMs, from the commands for each token.
 func TestEnergyOfAttentionByHand(t *testing.T) {
 	const requests, input, output = 4, 2048, 8
 	n, r := energyOf(t, equalLengths(requests, input, output), "run.system=l3", "model.layers=3")
@@ -137,7 +138,8 @@ func TestEnergyOfAttentionByHand(t *testing.T) {
 	tokens, unitReads := 0.0, 0.0
 	for step := 1; step < output; step++ {
 		tokens += float64(requests*3*m.KVHeads) * float64(input+step)
-		// 4 MACAs of 16 banks for each 16 tokens' scores begun, and 1 for the values of each 4.
+		// 4 MACAs of 16 banks for every 16 tokens (rounded up) of scores, and 1 for the values of every
+		// 4.
 		unitReads += float64(requests*3*m.KVHeads) * 16 * float64((input+step+15)/16*4+(input+step+3)/4)
 	}
 	const milliampere = 8 * 1.2 * 1e-3 // of eight chips
@@ -151,17 +153,17 @@ func TestEnergyOfAttentionByHand(t *testing.T) {
 	within("what units read", c.PIMRead, unitReads*read*0.54, 1e-9)
 	within("banks' units", c.BankUnits, unitReads/16*8*tCK*128*1.129e-3, 1e-9)
 	activate := milliampere * (57*74 - 52*52 - 37*22) * tCK
-	// 2,049 to 2,055 tokens are 5 rows of keys and 5 of values in each of 16 banks; what is appended opens 5 banks more. Prompts
-	// and vectors come row after row.
+	// 2,049 to 2,055 tokens are 5 rows of keys and 5 of values in each of 16 banks; appends open 5 more banks. Prompts and
+	// vectors are written row by row.
 	written := float64(requests*input*3*m.KVHeads)*512 + heads*768
 	within("activation", c.DRAMActivate, (heads*(10*16+5)+written/8192)*activate, 0.001)
 	within("refresh", c.DRAMRefresh, 64*dies*milliampere*(250-37)*560/12480*r.end.Seconds(), 1e-9)
-	// A quarter of a burst a token of weights comes in and of scores goes out, and 16 bursts a head of results; 5 bursts of a bank are
-	// appended, q takes 4, the sum of rows 3.
+	// Per token, a quarter of a burst of weights comes in and of scores goes out, and 16 bursts of results per head; 5 bursts of a
+	// bank are appended, q takes 4, the row sum 3.
 	burst := func(milliamperes float64) float64 { return milliampere * milliamperes * 4 * tCK }
 	within("writing", c.DRAMWrite, (written/64+tokens/4+heads*12)*burst(150-52), 0.01)
 	within("reading", c.DRAMRead, (heads*256/64+tokens/4+heads*16)*burst(168-52), 0.01)
-	// A token of a long context: 4.63 clocks, of which 4.55 with rows open.
+	// A token of a long context: 4.63 clocks, 4.55 of them with rows open.
 	clocks := 4.63 * tCK
 	token := 8*0.54*read + burst(168-52)/4 + burst(150-52)/4 + 0.5*512*2.7e-12 + activate/16 + 4.55*tCK*milliampere*(52-37) + 8*8*tCK*8*1.129e-3 + clocks*(1.812+4.345)*1e-3
 	within("a rank", r.report.Rank, token/clocks*(1-560./12480)+dies*(milliampere*(37+(250-37)*560/12480.)+8*7.5e-3), 0.003)
@@ -169,10 +171,11 @@ func TestEnergyOfAttentionByHand(t *testing.T) {
 		t.Errorf("a rank draws %v W, a DIMM %v W of %v", r.report.Rank, r.report.DIMM, r.report.DIMMLimit)
 	}
 	within("links", c.Links, 8e-11*(written+heads*256), 0.001)
-	within("rank units", c.RankUnits, tokens*4*tCK*(1.812+4.345)*1e-3, 0.35) // 4 clocks a token, and a head's beginning and end
+	within("rank units", c.RankUnits, tokens*4*tCK*(1.812+4.345)*1e-3, 0.35) // 4 clocks a token, plus a head's start and end
 }
 
-// TestSystemsReadTheSame: whoever attends away from the GPUs reads each key and value once, by hand.
+// TestSystemsReadTheSame: every system that attends away from the GPUs reads each key and value
+// once, by hand.
 func TestSystemsReadTheSame(t *testing.T) {
 	const requests, input, output, layers = 4, 900, 6, 2
 	tokens := 0.0 // of single KV heads of 512 bytes
@@ -194,7 +197,7 @@ func TestSystemsReadTheSame(t *testing.T) {
 			t.Errorf("%s reads for %v J, by hand %v J", c.system, got, c.want)
 		}
 	}
-	// Where a group's query heads read by themselves, units in HBM read as often.
+	// If a group's query heads read separately, units in HBM read as often.
 	_, one := energyOf(t, equalLengths(requests, input, output), "run.system=hbm-pim", "model.layers=2", "model.kv_heads=18")
 	_, four := energyOf(t, equalLengths(requests, input, output), "run.system=hbm-pim", "model.layers=2", "model.kv_heads=18", "hbm_pim.queries_per_read=4")
 	if a, b := one.report.Components.HBMPIM, four.report.Components.HBMPIM; !close9(a, 4*b) {
@@ -202,7 +205,7 @@ func TestSystemsReadTheSame(t *testing.T) {
 	}
 }
 
-// TestCPUsDraw: sockets that attend for all of a run would draw what is set, as long as the channels are busy.
+// TestCPUsDraw: the sockets' power for attention is the configured one, for as long as the channels are busy.
 func TestCPUsDraw(t *testing.T) {
 	_, r := energyOf(t, equalLengths(4, 900, 6), "run.system=gpu+cpu", "model.layers=2")
 	seconds := r.end.Seconds()
@@ -212,7 +215,7 @@ func TestCPUsDraw(t *testing.T) {
 	}
 }
 
-// TestGradeOfTotal: the share that is assumed is that of the components that rest on an assumption, and a total is as good as its
+// TestGradeOfTotal: the assumed share is that of components that rest on an assumption, and the grade of a total is that of its
 // worst constant.
 func TestGradeOfTotal(t *testing.T) {
 	n, r := energyOf(t, equalLengths(4, 900, 6), "run.system=l3", "model.layers=2")
@@ -233,7 +236,7 @@ func TestGradeOfTotal(t *testing.T) {
 	}
 }
 
-// TestUnknownCurrents: where no currents of the DRAM are known, the report says that its chips are missing.
+// TestUnknownCurrents: if the DRAM's currents are unknown, the report says that its chips are missing.
 func TestUnknownCurrents(t *testing.T) {
 	sets := []string{"run.system=gpu+cpu", "model.layers=2"}
 	for _, key := range []string{"VDD", "IDD0", "IDD2N", "IDD3N", "IDD4R", "IDD4W", "IDD5B", "IDD2P", "IDD3P", "IDD6"} {
@@ -247,8 +250,8 @@ func TestUnknownCurrents(t *testing.T) {
 	}
 }
 
-// TestPowerLimit: a limit above what a DIMM draws changes nothing; one below it makes the busiest draw the limit, without a
-// warning, and takes longer for the same joules of commands and units. Standby lasts for longer. All laws hold.
+// TestPowerLimit: a limit above a DIMM's power changes nothing. A lower one makes the busiest DIMM draw the limit, without
+// a warning, and takes longer for the same joules of commands and units; only standby grows. All laws hold.
 func TestPowerLimit(t *testing.T) {
 	for _, c := range []struct {
 		sets          []string
@@ -308,7 +311,7 @@ func TestPowerLimit(t *testing.T) {
 	}
 }
 
-// TestConstantsCount: each constant doubled doubles what rests on it and changes nothing else, in the systems that have it.
+// TestConstantsCount: doubling a constant doubles what rests on it and changes nothing else, in the systems that use it.
 func TestConstantsCount(t *testing.T) {
 	run := func(system, key, set string) *Result {
 		sets := []string{"run.system=" + system, "model.layers=2", set}
@@ -321,7 +324,7 @@ func TestConstantsCount(t *testing.T) {
 	known := map[string]string{"dimm_limit": ""}
 	for _, c := range []struct {
 		system, key string
-		parts       []string // components that double, or change where in part
+		parts       []string // components that double, or change in part
 		doubles     bool
 	}{
 		{"l3", "gpu_factor", []string{"GPU"}, true}, {"l3", "dram_current_factor", []string{"DRAMActivate", "DRAMRead", "DRAMWrite", "DRAMRefresh", "DRAMOpen", "DRAMClosed", "PIMRead"}, true},

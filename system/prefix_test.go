@@ -15,8 +15,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// prefixTTFT returns the time to the first token of a prompt of 1,500 tokens, of which another one has left 1,024, and that of
-// the chunk of 476 tokens of the same prompt that is prefilled in two.
+// prefixTTFT returns the time to first token of a prompt of 1,500 tokens, 1,024 of which another one has cached, and that of
+// the chunk of 476 tokens of the same prompt prefilled in two.
 func prefixTTFT(t *testing.T, system string, sets ...string) (hit, chunk units.Duration, r *Result) {
 	t.Helper()
 	requests := apart([]traces.Request{{Input: 1024, Output: 1, Hashes: []uint64{1, 2}}, {Input: 1500, Output: 1, Hashes: []uint64{1, 2, 3}}})
@@ -40,9 +40,9 @@ func prefixTTFT(t *testing.T, system string, sets ...string) (hit, chunk units.D
 	return hit, alone.Iterations[1].End - alone.Iterations[1].Start, r
 }
 
-// TestPrefixTime: on GPUs the rest of a prompt takes what it does as the second chunk of a prompt that is cut there. On DIMMs
-// the prefix comes up in each layer besides: a row of 512 tokens' keys takes 16 activations (114 clocks), tRCD, 2,047 more bursts,
-// and tRTP and tRP; values the same; then it crosses the link. The two are one after the other, and attention on the GPUs waits.
+// TestPrefixTime: on GPUs the rest of a prompt costs as much as the second chunk of a prompt cut there. With DIMMs the prefix also
+// comes up in each layer: a row of 512 tokens' keys takes 16 activations (114 clocks), tRCD, 2,047 more bursts, tRTP and tRP,
+// values the same; then it crosses the link. Both run in sequence, and attention on the GPUs waits.
 func TestPrefixTime(t *testing.T) {
 	for _, system := range []string{"gpu-only", "hbm-pim"} {
 		if hit, chunk, r := prefixTTFT(t, system); hit != chunk || r.cache.HitTokens != 1024 || r.cache.Transferred != 0 {
@@ -66,13 +66,13 @@ func TestPrefixTime(t *testing.T) {
 	if more := hit - chunk; more != layers*(read+ranks.New(n.hw, flow.NewAttends(n.hw), n.Kernels).UpLatency+up) || r.cache.Transferred != int64(layers*bytes) {
 		t.Errorf("l3: %v more than a second chunk, want %d times %v and %v; %+v", more, layers, read, up, r.cache)
 	}
-	// Where the CPU transposes elements, it does so again.
+	// If the CPU transposes elements, it does so again.
 	cpu, first, _ := prefixTTFT(t, "l3", "pim.relayout=cpu")
 	again := units.Duration(pim.CPUTranspositionClocks(&cfg.DRAM.Spec, heads*rows*512*4)) * cfg.DRAM.TCK
 	if more := cpu - first; more != hit-chunk+layers*again {
 		t.Errorf("l3 with transposition: %v more than a second chunk, want %v and %d times %v", more, hit-chunk, layers, again)
 	}
-	// The channels carry a prefix that comes up for as long as if it were written once more.
+	// A prefix that comes up occupies the channels as long as if it were written once more.
 	for system, relayout := range map[string]string{"l3": "cpu", "rank-pim": "in-flight"} {
 		_, _, r := prefixTTFT(t, system, "pim.relayout="+relayout)
 		cold := onceIn(t, system, "pim.relayout="+relayout, "cache.capacity=0B")
@@ -83,8 +83,8 @@ func TestPrefixTime(t *testing.T) {
 	}
 }
 
-// TestPrefixAtHome: where the ranks attend over the prefix for each of a prompt's tokens, they work for as many heads of requests
-// with that context, read as many tokens, and nothing comes up.
+// TestPrefixAtHome: if the ranks attend over the prefix for each of a prompt's tokens, they work as for that many heads of
+// requests with that context, read as many tokens, and nothing comes up.
 func TestPrefixAtHome(t *testing.T) {
 	const layers, heads, tokens, prefix = 32, 8, 476, 1024
 	requests := apart([]traces.Request{{Input: prefix, Output: 1, Hashes: []uint64{1, 2}}, {Input: prefix + tokens, Output: 1, Hashes: []uint64{1, 2, 3}}})
@@ -113,8 +113,8 @@ func TestPrefixAtHome(t *testing.T) {
 	}
 }
 
-// TestTierTime: a prefix that made way on the GPUs and went to the host comes back in the iteration that needs it, which takes at
-// least as long as the links do for it; what makes way for it goes down at the same time.
+// TestTierTime: a prefix evicted to the host comes back in the iteration that needs it, which takes at least the links' time for
+// it; the blocks evicted in its place go down at the same time.
 func TestTierTime(t *testing.T) {
 	const blocks = 40
 	requests := make([]traces.Request, 4)
@@ -130,14 +130,14 @@ func TestTierTime(t *testing.T) {
 		r := mustRun(t, n, coming(t, cfg, apart(requests)), false)
 		bytes := blocks * 512 * cfg.Model.KVBytesPerToken()
 		want := flow.TransferTime(n.hw.LinkShare(), bytes)
-		// The second request had the first one's prefix make way, which has gone down before the third comes. That gets it back, and the
-		// second one's goes down; the fourth exchanges them again.
+		// The second request evicted the first one's prefix, which has gone down before the third arrives. The third gets it back, and
+		// the second one's goes down; the fourth exchanges them again.
 		for _, i := range []int{2, 3} {
 			if got := r.Requests[i].FirstToken - r.Requests[i].Request.Arrival; got != want {
 				t.Errorf("%s: %v to the first token, the links take %v", system, got, want)
 			}
 		}
-		// Where it comes sooner, the rest goes down with it.
+		// If it arrives sooner, the rest goes down with it.
 		for _, gap := range []units.Duration{0, want / 3, want - 1} {
 			soon := slices.Clone(requests[:3])
 			soon[2].Arrival = r.Requests[1].Finish + gap

@@ -9,9 +9,8 @@ import (
 	"github.com/l3sim/l3sim/traces"
 )
 
-// TestProfile checks a profile's laws: all of it prefills every prompt token
-// once, of fewer batches each is one of those, they reach from the first to the
-// last of the run, and the order is the run's.
+// TestProfile checks a profile's laws: a full profile prefills every prompt token once; a smaller
+// one has some of its batches, from the first to the last of the run, in the run's order.
 func TestProfile(t *testing.T) {
 	cfg, err := everything().Load(configs.Options{Sets: []string{"run.model=gpt-89b"}})
 	if err != nil {

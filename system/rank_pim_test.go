@@ -8,9 +8,9 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestHiddenTransfersTakeTime: rank-pim hides its transfers behind computation, no
-// more of them than there is time for, and counts what links and channels carry:
-// each prompt token's and each decoding request's vectors once a layer.
+// TestHiddenTransfersTakeTime: rank-pim hides transfers behind computation only as far as there is
+// time, and counts the use of links and channels: the vectors of each prompt token and each
+// decoding request once a layer.
 func TestHiddenTransfersTakeTime(t *testing.T) {
 	const requests, input, output = 3, 4000, 5
 	trace := &traces.Trace{Requests: equalLengths(requests, input, output)}
@@ -30,7 +30,7 @@ func TestHiddenTransfersTakeTime(t *testing.T) {
 	}{
 		{"down", fast.busy.PCIeDown, layers * down / link / end},
 		{"up", fast.busy.PCIeUp, layers * up / link / end},
-		// Descriptors and polls beside the data: little.
+		// Descriptors and polls add little.
 		{"channel", fast.busy.Channel, layers * (down + up) / channel / end},
 	} {
 		if c.got < c.want*0.999 || c.got > c.want*1.002 {

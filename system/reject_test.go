@@ -14,8 +14,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestRejectedByHand: what a run that serves nothing says of one request and of several, which memory keeps out, which of them is the smallest and
-// the largest, and what bounds it.
+// TestRejectedByHand: the error of a run that serves nothing, for one request and for several: the memory that is too small, the smallest and the
+// largest request, and its size.
 func TestRejectedByHand(t *testing.T) {
 	kv := func(tokens int) scheduler.Rejection { return scheduler.Rejection{KVTokens: tokens, MostKVTokens: 700} }
 	prompt := func(gib units.Bytes) scheduler.Rejection {
@@ -58,8 +58,8 @@ func TestRejectedByHand(t *testing.T) {
 	}
 }
 
-// TestRejectedRun: a run that serves nothing is an error, which says which memory is
-// too small; one request that fits makes it a run.
+// TestRejectedRun: a run that serves nothing returns an error with the memory that is too small; a
+// single request that fits makes it valid.
 func TestRejectedRun(t *testing.T) {
 	large := []traces.Request{{Input: 3000, Output: 5}, {ID: 1, Input: 200_000, Output: 9}}
 	for _, c := range []struct {
@@ -101,8 +101,7 @@ func TestLongPromptsAreCut(t *testing.T) {
 	}
 }
 
-// TestRejectionSaysWhatAddDoes: a request is rejected where it needs more than there
-// is, and only there.
+// TestRejectionSaysWhatAddDoes: a request is rejected if and only if it needs more than there is.
 func TestRejectionSaysWhatAddDoes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawBaseline(t)

@@ -19,7 +19,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// spareOf has the GPUs of a configuration decode in so many bytes that weights leave.
+// spareOf gives the GPUs of a configuration a number of bytes beside weights in which to decode.
 func spareOf(cfg *configs.Config, free units.Bytes) {
 	m := &cfg.Model
 	cfg.Memory.Spare, cfg.Predictor.Kind = scheduler.SpareDecode, scheduler.PredictExact
@@ -62,7 +62,7 @@ func TestSpareNodes(t *testing.T) {
 	}
 }
 
-// TestNoSpareMemory: GPUs that have no room beside activations and prompts change no request of a run.
+// TestNoSpareMemory: GPUs without room beside activations and prompts change no request of a run.
 func TestNoSpareMemory(t *testing.T) {
 	run := func(sets ...string) (string, *Result) {
 		sets = append(sets, "model.layers=6", "batching.max_num_batched_tokens=1000000", "memory.admission=current")
@@ -88,8 +88,8 @@ func TestNoSpareMemory(t *testing.T) {
 	}
 }
 
-// TestSpareOnAllPolicies runs L3 with spare memory under each policy that both sides have, each width of keys and values, and
-// stripes, under all checks. Both sides decode, and what the GPUs hold there has the width of the model's keys and values.
+// TestSpareOnAllPolicies runs L3 with spare memory under each policy of both sides, each width of keys and values, and
+// stripes, under all checks. Both sides decode, and keys and values on the GPUs have the model's width.
 func TestSpareOnAllPolicies(t *testing.T) {
 	for i, sets := range [][]string{
 		{}, {"model.kv_bits=8"}, {"model.kv_bits=4"}, {"model.kv_format=fp8"}, {"comm.stripe=ranksets"}, {"scheduler.sub_batches=1"},
@@ -132,7 +132,7 @@ func TestSpareOnAllPolicies(t *testing.T) {
 	}
 }
 
-// TestSpareTokensOfReplicas: where each replica has the requests that one alone has, all together decode as many times the tokens in the spare
+// TestSpareTokensOfReplicas: if each replica gets the requests of a single one, all together decode that many times the tokens in the spare
 // memory. Requests of one token, on the others, decode none.
 func TestSpareTokensOfReplicas(t *testing.T) {
 	n := nodeOf(t, "memory.spare=decode", "model.layers=2", "serving.router=round-robin", "run.model=llama-2-7b", "model.tensor_parallel=2", "node.gpus=6", "node.channels=24")

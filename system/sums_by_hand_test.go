@@ -14,7 +14,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// twoReplicas returns a node of two replicas that have served six requests, with what each iteration did.
+// twoReplicas returns a node of two replicas that have served six requests, with a record of each
+// iteration.
 func twoReplicas(t *testing.T, sets ...string) (*Node, *traces.Trace, []*replica) {
 	t.Helper()
 	n := nodeOf(t, append([]string{"run.model=llama-3-8b", "node.gpus=2", "model.tensor_parallel=1"}, sets...)...)
@@ -28,7 +29,7 @@ func twoReplicas(t *testing.T, sets ...string) (*Node, *traces.Trace, []*replica
 	return n, trace, all
 }
 
-// TestSumsOfReplicasByHand: what a run says is what its replicas did together.
+// TestSumsOfReplicasByHand: a run's results are the sums over its replicas.
 func TestSumsOfReplicasByHand(t *testing.T) {
 	n, trace, all := twoReplicas(t, "run.system=l3")
 	var want struct {
@@ -73,10 +74,11 @@ func TestSumsOfReplicasByHand(t *testing.T) {
 	}
 }
 
-// TestSaturationOfReplicas: two replicas that grow alike are as saturated as one of all their requests.
+// TestSaturationOfReplicas: two replicas with equal growth are as saturated as one with all their
+// requests.
 func TestSaturationOfReplicas(t *testing.T) {
 	for _, c := range []struct {
-		quarters [4]float64 // mean requests in each quarter of the first replica; of the second three times as many
+		quarters [4]float64 // mean requests in each quarter of the first replica; the second has three times as many
 		want     bool
 	}{{[4]float64{1, 10, 30, 50}, true}, {[4]float64{1, 50, 30, 10}, false}, {[4]float64{1, 10, 10, 10}, false}, {[4]float64{1, 10, 11, 11.4}, false}} {
 		var all []*replica
@@ -98,7 +100,8 @@ func TestSaturationOfReplicas(t *testing.T) {
 			t.Errorf("%v: saturated %t", c.quarters, got)
 		}
 	}
-	// Of two replicas with means that rise by 4 each the sum rises by 8, of 300 requests in half of the time: by less than thrice the root of 9, and by as much with one more.
+	// With two replicas whose means rise by 4 each, the sum rises by 8, for 300 requests in half of the time: less than three times the root of 9. With a rise of 5 it is
+	// enough.
 	for rise, want := range map[int64]bool{4: false, 5: true} {
 		var all []*replica
 		for range 2 {
@@ -116,7 +119,7 @@ func TestSaturationOfReplicas(t *testing.T) {
 	}
 }
 
-// TestDiaryByHand: an iteration of two sub-batches: prompts of both, tokens that come from the cache where a prompt begins, and first tokens.
+// TestDiaryByHand: an iteration of two sub-batches: prompts of both, tokens from the cache when a prompt begins, and first tokens.
 func TestDiaryByHand(t *testing.T) {
 	r := nodeOf(t, "run.system=l3", "run.model=llama-3-8b").divide(&traces.Trace{}, Options{Iterations: true}, false)[0]
 	r.iteration.batch = &scheduler.Batch{Sub: []scheduler.SubBatch{
@@ -134,7 +137,8 @@ func TestDiaryByHand(t *testing.T) {
 	}
 }
 
-// TestReadOfBatchesByHand: where steps verify drafts, what a batch reads is what each of its requests does, once, wherever it is.
+// TestReadOfBatchesByHand: if steps verify drafts, a batch reads the keys and values of each of its requests once, wherever they
+// are.
 func TestReadOfBatchesByHand(t *testing.T) {
 	d := func(context int64) scheduler.Decoding { return scheduler.Decoding{Base: context - 5, Prompt: 10} }
 	batch := &scheduler.Batch{Step: 5, Grouped: 900, Sub: []scheduler.SubBatch{{Decode: []scheduler.Decoding{d(100), d(200)}, Host: []scheduler.Decoding{d(300)}}, {Near: []scheduler.Decoding{d(400)}}}}
@@ -154,7 +158,8 @@ func TestReadOfBatchesByHand(t *testing.T) {
 	}
 }
 
-// TestHashesOfTraces: a trace says of how many tokens its hashes are: prompts that differ in the sixth hash of 16 tokens do not share a block of 512.
+// TestHashesOfTraces: a trace gives the number of tokens of its hashes: prompts that differ in the sixth hash of 16 tokens do not share a block of
+// 512.
 func TestHashesOfTraces(t *testing.T) {
 	n := nodeOf(t, "run.system=gpu-only", "run.model=llama-3-8b", "cache.prefix=true", "cache.block=512", "node.gpus=1", "model.tensor_parallel=1")
 	for differs, hit := range map[int]int64{5: 0, 40: 512, 63: 512} {
@@ -174,7 +179,7 @@ func TestHashesOfTraces(t *testing.T) {
 	}
 }
 
-// TestPricesInNotes: a list of prices that is older than the newest says so, and a run says which of its targets it misses.
+// TestPricesInNotes: notes name a list of prices older than the newest, and the targets that a run misses.
 func TestPricesInNotes(t *testing.T) {
 	cfg, err := everything().Load(configs.Options{})
 	if err != nil {
@@ -189,7 +194,7 @@ func TestPricesInNotes(t *testing.T) {
 	if notes := strings.Join(Notes(&mine), "\n"); !strings.Contains(notes, "is of 2020-01-02; "+newest+" is of "+date+" (--prices "+newest+")") {
 		t.Error(notes)
 	}
-	// Targets that a run misses are notes of it.
+	// Missed targets of a run are notes of it.
 	s := &results.Summary{SLO: results.NewSLO(&scheduler.SLO{P90: scheduler.Tail{TTFT: units.Second}})}
 	s.TTFT = results.Latency{Mean: 5000, P50: 5000, P90: 5000, P95: 5000, P99: 5000, Max: 5000}
 	all := (&Result{trace: &traces.Trace{}}).remarks(cfg, s)
@@ -198,7 +203,7 @@ func TestPricesInNotes(t *testing.T) {
 	}
 }
 
-// TestTokensOfDrafts: what is emitted is first tokens, one a step of a request, and the drafts that are accepted.
+// TestTokensOfDrafts: emitted tokens are first tokens, one per step of a request, and accepted drafts.
 func TestTokensOfDrafts(t *testing.T) {
 	_, trace, all := twoReplicas(t, "run.system=gpu-only", "serving.verified_tokens=3", "serving.acceptance=0.7")
 	want, drafted := 0, int64(0)

@@ -18,7 +18,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// timelineOf runs some few requests with a timeline of all of them. Tests share the run, and change nothing of it.
+// timelineOf runs a few requests with a timeline of all of them. Tests share the run, and must not change it.
 func timelineOf(t *testing.T, system string, trace *traces.Trace, sets ...string) (*Result, []perfetto.Event) {
 	t.Helper()
 	type timed struct {
@@ -52,7 +52,7 @@ func timelineOf(t *testing.T, system string, trace *traces.Trace, sets ...string
 	return r, events
 }
 
-var timelines sync.Map // that timelineOf has made, by what they are of
+var timelines sync.Map // made by timelineOf, by their inputs
 
 func fewRequests(n int) *traces.Trace {
 	trace := &traces.Trace{Name: "few"}
@@ -62,8 +62,8 @@ func fewRequests(n int) *traces.Trace {
 	return trace
 }
 
-// TestTimelineNames: events of one kind of work have one name, so that times add up by
-// it; layer and sub-batch are arguments, and the category is the resource's.
+// TestTimelineNames: events of one kind of work have one name, so that times add up by it; layer
+// and sub-batch are arguments, and the category is the resource's.
 func TestTimelineNames(t *testing.T) {
 	trace := fewRequests(7)
 	for _, system := range everyName() {
@@ -87,13 +87,13 @@ func TestTimelineNames(t *testing.T) {
 				t.Errorf("%s: a name of its own for %q", system, name)
 			}
 		}
-		// What the GPUs do, added up by name, is what they were busy for.
+		// The GPUs' events, summed by name, equal their busy time.
 		gpu := busy["entry"] + busy["block"] + busy["attention"] + busy["prefill attention"]
 		want := r.busy.GPU * r.end.Seconds() * float64(len(r.Recordings))
 		if math.Abs(gpu-want) > 1e-6*want {
 			t.Errorf("%s: %v s on the GPUs by name, %v s in the run", system, gpu, want)
 		}
-		// So are the parts of a mean iteration.
+		// So do the parts of a mean iteration.
 		dense, attention := busy["entry"]+busy["block"], busy["attention"]+busy["prefill attention"]
 		i, n := r.iteration, float64(r.iterations)/1e3
 		if math.Abs(i.Dense*n-dense) > 1e-6*dense || math.Abs(i.Attention*n-attention) > 1e-6*dense {
@@ -106,8 +106,8 @@ func TestTimelineNames(t *testing.T) {
 	}
 }
 
-// TestTimelineOfWindows: what a window adds has names, and times by name are those of the run: the
-// merge is a step of the block, and attention.
+// TestTimelineOfWindows: events of a window have names, and times by name equal those of the run:
+// the merge is a step of the block, and attention.
 func TestTimelineOfWindows(t *testing.T) {
 	for _, name := range []string{"window", "hgca"} {
 		r, events := timelineOf(t, "l3", fewRequests(7), policySets(name)...)
@@ -130,8 +130,8 @@ func TestTimelineOfWindows(t *testing.T) {
 	}
 }
 
-// TestTimelineRequests: a request has a track from its prompt to its last token, with all
-// tokens of the prompt and all but the first of the output in its phases.
+// TestTimelineRequests: a request has a track from its prompt to its last token; its phases have
+// all tokens of the prompt and all but the first of the output.
 func TestTimelineRequests(t *testing.T) {
 	trace := fewRequests(7)
 	for _, system := range everyName() {
@@ -178,8 +178,8 @@ func TestTimelineRequests(t *testing.T) {
 	}
 }
 
-// TestTimelineSubBatches: an iteration of a sub-batch is divided into what it does, and says how many requests decode and
-// how many prompt tokens there are; each attention away from the GPUs has a chain of arrows.
+// TestTimelineSubBatches: an iteration of a sub-batch is divided by activity, with the numbers of decoding requests and
+// prompt tokens; each attention away from the GPUs has a chain of arrows.
 func TestTimelineSubBatches(t *testing.T) {
 	for _, system := range everyName() {
 		r, events := timelineOf(t, system, fewRequests(7))
@@ -245,8 +245,8 @@ func TestTimelineArrows(t *testing.T) {
 	}
 }
 
-// TestTimelineChoosesWindow: where the run chooses the window, it shows iterations in which nearly as many requests decode as
-// ever do, and where it can no prompts.
+// TestTimelineChoosesWindow: a window chosen by the run shows iterations with nearly the largest batch and, if possible, no
+// prompts.
 func TestTimelineChoosesWindow(t *testing.T) {
 	for _, system := range []string{"l3", "gpu-only"} {
 		cfg, err := everything().Load(configs.Options{Sets: []string{"run.system=" + system, "run.model=gpt-89b", "model.layers=6", "memory.admission=current"}})
@@ -281,7 +281,7 @@ func TestTimelineChoosesWindow(t *testing.T) {
 				}
 			}
 		}
-		// Prompts alone: nothing decodes, and the first iterations are shown.
+		// Prompts alone: nothing decodes, and the window shows the first iterations.
 		none := &traces.Trace{Requests: []traces.Request{{Input: 100, Output: 1}}}
 		if r, err = n.Run(t.Context(), none, Options{Timeline: &Window{}}); err != nil || len(r.Recordings[0].Samples) != 1 || r.Recordings[0].From != 0 {
 			t.Errorf("%s: %+v, %v", system, r, err)
@@ -289,8 +289,8 @@ func TestTimelineChoosesWindow(t *testing.T) {
 	}
 }
 
-// TestTracksByHand: a track for the GPUs, one for each direction of PCIe and of the channels, and one for each rankset. What moves on a link is on the
-// channels' track of its direction at the same time, and on no other.
+// TestTracksByHand: a track for the GPUs, one for each direction of PCIe and of the channels, and one for each rankset. A transfer on a link is also
+// on the channels' track of its direction at the same time, and on no other.
 func TestTracksByHand(t *testing.T) {
 	_, events := timelineOf(t, "l3", fewRequests(3), "node.ranksets=2")
 	names, at := map[int]string{}, map[int]map[string]int{}
@@ -315,8 +315,8 @@ func TestTracksByHand(t *testing.T) {
 	}
 }
 
-// TestCountersByHand: at each iteration what the batch has, what is allocated and the watts of the iteration, and at its end those of what waits, unless
-// the next one begins there or, by rounding, before. Until the first iteration of a window the GPUs wait.
+// TestCountersByHand: at each iteration the batch, the allocated memory and the watts of the iteration; at its end those of waiting, unless the next one
+// begins there or, by rounding, before. Until the first iteration of a window the GPUs wait.
 func TestCountersByHand(t *testing.T) {
 	const us = units.Microsecond
 	sample := func(at, end units.Duration, n int) Sample {

@@ -12,8 +12,8 @@ import (
 	"github.com/l3sim/l3sim/traces"
 )
 
-// TestLoadedRequestsByHand: which requests of a file a configuration names: all, the first, those of a window, cut to the model's context, those that
-// two systems can hold, and as many as asked for, drawn from all of them. What does not go together is named.
+// TestLoadedRequestsByHand: the requests of a file that a configuration names: all, the first, those of a window, cut to the model's context, those
+// that two systems can hold, and a number drawn from all. Conflicting settings are named.
 func TestLoadedRequestsByHand(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "trace.csv")
 	const rows = "when,in,out,arrival_s,input_tokens,output_tokens\n0,7,2,0,100,10\n1,8,3,2,400,20\n2,9,4,4,90000,30\n"
@@ -60,7 +60,8 @@ func TestLoadedRequestsByHand(t *testing.T) {
 			t.Errorf("%s: prompts of %v tokens, want %v", c.sets, got, c.want)
 		}
 	}
-	// The moments of a trace are those of its requests, built in and of a file; columns are of files alone, and requests can be drawn from a file.
+	// The moments of a trace are those of its requests, for built-in traces and files. Columns are for files alone, and requests can be drawn from
+	// a file.
 	for _, sets := range []string{"run.requests=40", "run.requests=40 traces.prefix_tokens=64", "run.requests=40 arrivals.window=0s:1s", "run.trace=" + path, "run.trace=" + path + " run.requests=7 traces.distribution=empirical", "run.requests=40 serving.beyond_context=clip model.context=512"} {
 		cfg, err := everything().Load(configs.Options{Sets: append(strings.Fields(system+sets), "arrivals.kind=poisson", "arrivals.rate_per_s=100")})
 		if err != nil {

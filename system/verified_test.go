@@ -28,7 +28,7 @@ func verified(t interface{ Fatal(...any) }, system string, sets ...string) *conf
 	return cfg
 }
 
-// drawVerified draws what a system runs drafts with: masks by layer or head, or what goes with attention to everything alone.
+// drawVerified draws settings to combine with drafts: masks by layer or head, or options that need dense attention.
 func drawVerified(t *rapid.T, system string) (sets []string) {
 	pick := func(name string, of ...string) string { return name + "=" + rapid.SampledFrom(of).Draw(t, name) }
 	add := func(more ...string) { sets = append(sets, more...) }
@@ -61,7 +61,7 @@ func drawVerified(t *rapid.T, system string) (sets []string) {
 		dense = false
 		add(drawVerifiedSearches(t, "host")...)
 	}
-	if slices.Contains([]string{"l3", "gpu+cpu"}, system) && dense && rapid.Bool().Draw(t, "window") { // the rest is attended to elsewhere
+	if slices.Contains([]string{"l3", "gpu+cpu"}, system) && dense && rapid.Bool().Draw(t, "window") { // other devices attend to the rest
 		dense = false
 		hybrid := rapid.SampledFrom([]string{"window", "hgca"}).Draw(t, "hybrid")
 		size := rapid.SampledFrom([]string{"64", "300"}).Draw(t, "window's size")
@@ -83,7 +83,7 @@ func drawVerified(t *rapid.T, system string) (sets []string) {
 		if dense && !prefix {
 			add(pick("comm.stripe", "none", "ranksets", "channels"))
 		}
-		chooses := func(set string) bool { return strings.Contains(set, ".select_device=") } // the ranks do, and then the GPUs hold none
+		chooses := func(set string) bool { return strings.Contains(set, ".select_device=") } // the ranks choose, and then the GPUs hold none
 		if (dense && !prefix || slices.Contains(sets, "policy.name=quest") && !slices.ContainsFunc(sets, chooses)) && predictor == "predictor.kind=exact" {
 			add(pick("memory.spare", "off", "decode", "wait"))
 		}
@@ -134,8 +134,8 @@ func drawVerifiedSearches(t *rapid.T, mode string) []string {
 	return sets
 }
 
-// TestVerifiedLaws: whatever the system, the tokens of a step, the chance of acceptance, masks, arrivals and small memories, every law
-// holds, every token of every request is emitted, and layers that are skipped take what they take one by one.
+// TestVerifiedLaws: for any system, number of verified tokens, acceptance, masks, arrivals and small memories, every law holds, every
+// token of every request is emitted, and skipped layers take the time of layers run one by one.
 func TestVerifiedLaws(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		system := rapid.SampledFrom(verifying).Draw(t, "system")
@@ -166,7 +166,8 @@ func TestVerifiedLaws(t *testing.T) {
 	})
 }
 
-// TestVerifiedSteps: where every draft is accepted, a request's steps are the tokens after its first by those of a step, rounded up.
+// TestVerifiedSteps: if every draft is accepted, a request's steps are its tokens after the first divided by those of a step,
+// rounded up.
 func TestVerifiedSteps(t *testing.T) {
 	for _, system := range verifying {
 		for k := 1; k <= 4; k++ {
@@ -188,8 +189,8 @@ func TestVerifiedSteps(t *testing.T) {
 	}
 }
 
-// TestVerifiedOnce: a run without drafts does not depend on the other keys of them, and drafts that are free and are all accepted
-// serve a memory-bound GPU nearly as many times faster; units with one set of multipliers gain less, and those with two more than with one.
+// TestVerifiedOnce: a run without drafts does not depend on their other keys. Drafts that are free and all accepted serve a memory-bound
+// GPU nearly as many times faster; units with one set of multipliers gain less, and those with two gain more than with one.
 func TestVerifiedOnce(t *testing.T) {
 	took := func(system string, sets ...string) float64 {
 		trace := &traces.Trace{Name: "x"}
@@ -246,8 +247,8 @@ func TestVerifiedRefusals(t *testing.T) {
 	}
 }
 
-// TestVerifiedWindows: tokens that a step verifies have a window each, and together read as many tokens as the window has and one more
-// for each draft; memory holds no more than that.
+// TestVerifiedWindows: each token that a step verifies has its own window. Together they read the window's tokens plus one for each
+// draft; memory holds no more than that.
 func TestVerifiedWindows(t *testing.T) {
 	const window, input, steps = 700, 650, 40
 	for _, system := range []string{"l3", "gpu-only", "hbm-pim"} {
@@ -276,8 +277,8 @@ func TestVerifiedWindows(t *testing.T) {
 	}
 }
 
-// TestVerifiedGroups: what a group of requests begins with is read once in a step for all of them and all of their tokens: of steps that emit
-// k tokens there are a k-th, each of which spares as much, and time is saved until the arithmetic of all rows binds.
+// TestVerifiedGroups: a group's common prefix is read once in a step for all its requests and all their tokens. With k tokens emitted per
+// step there are a k-th of the steps, each with the same savings, and time is saved until the arithmetic of all rows limits.
 func TestVerifiedGroups(t *testing.T) {
 	requests := alike(32, 40, 0, 601)
 	requests[0].Output = 1

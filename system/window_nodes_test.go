@@ -16,8 +16,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestWindowOfNothing: without sink and window everything is in the DIMMs, and a run is that of
-// dense attention to the picosecond.
+// TestWindowOfNothing: without sink and window all tokens are in the DIMMs, and a run equals dense
+// attention to the picosecond.
 func TestWindowOfNothing(t *testing.T) {
 	deep.Cases(t, deep.Of(3, 1, 1), func(t *rapid.T) {
 		cfg, trace := drawNode(t)
@@ -32,8 +32,8 @@ func TestWindowOfNothing(t *testing.T) {
 	})
 }
 
-// TestWindowNodes runs random small nodes, with every way to communicate, to admit and to predict,
-// and random windows, under all checks and layer by layer.
+// TestWindowNodes runs random small nodes, with every option of communication, admission and
+// prediction, and random windows, under all checks and layer by layer.
 func TestWindowNodes(t *testing.T) {
 	fewCases(t, func(t *rapid.T) {
 		cfg, trace := drawNode(t)
@@ -55,8 +55,8 @@ func TestWindowNodes(t *testing.T) {
 	})
 }
 
-// TestWindowsFillTheGPUs: windows take what weights leave of the GPUs, so that no more requests
-// decode at once than have room there, with averages of 4 bytes a token and KV head for HGCA.
+// TestWindowsFillTheGPUs: windows take the GPU memory that weights leave, which limits the number
+// of decoding requests; HGCA's averages take 4 bytes a token and KV head.
 func TestWindowsFillTheGPUs(t *testing.T) {
 	for name, more := range map[string]units.Bytes{"window": 0, "hgca": 96 * 96 * 4} {
 		n := nodeOf(t, "policy.name="+name, "policy."+name+".window=4096", "node.memory_capacity=64TiB")
@@ -68,7 +68,7 @@ func TestWindowsFillTheGPUs(t *testing.T) {
 	}
 }
 
-// TestWindowErrors: a window beyond the GPUs' memory names its key and what would do.
+// TestWindowErrors: the error for a window beyond the GPUs' memory names its key and a solution.
 func TestWindowErrors(t *testing.T) {
 	for want, sets := range map[string][]string{
 		"policy.window.window = 100000: expected 70358 at most": {"policy.name=window", "policy.window.window=100000"},

@@ -24,8 +24,8 @@ func windowedRun(t *testing.T, system string, sets ...string) (*Node, *Result) {
 	return n, mustRun(t, n, &traces.Trace{Requests: windowRequests}, false)
 }
 
-// TestWideWindows: on every system that has windows by layer, windows that hold every context change no time of any
-// request. Prompts are whole: what keeps a window goes to the DIMMs when its prompt ends.
+// TestWideWindows: on every system with windows by layer, windows that hold every context change no request's time.
+// Prompts run whole: layers with a window go to the DIMMs when the prompt ends.
 func TestWideWindows(t *testing.T) {
 	for _, system := range []string{"gpu-only", "hbm-pim", "l3"} {
 		_, dense := windowedRun(t, system, "scheduler.chunking=false")
@@ -40,8 +40,8 @@ func TestWideWindows(t *testing.T) {
 	}
 }
 
-// TestWindowsByLayer: a run attends to the contexts in every third layer and to the window in the others; it takes less
-// time and memory the more layers have the window.
+// TestWindowsByLayer: a run attends to the contexts in every third layer and to the window in the others; the more
+// layers have the window, the less time and memory it takes.
 func TestWindowsByLayer(t *testing.T) {
 	const window = 256
 	full, cut, steps := 0.0, 0.0, 0.0
@@ -83,7 +83,7 @@ func TestWindowsByLayer(t *testing.T) {
 	}
 }
 
-// TestChunkedLayers: a run's layers of chunks attend to the chunk so far, and hold no more than a window does.
+// TestChunkedLayers: a run's chunked layers attend to the chunk so far, and hold at most as much as a window.
 func TestChunkedLayers(t *testing.T) {
 	const chunk = 256
 	full, cut, steps := 0.0, 0.0, 0.0
@@ -110,7 +110,7 @@ func TestChunkedLayers(t *testing.T) {
 	}
 }
 
-// TestFirstLayersWhole: which layers of a run attend to the contexts, where the first one of a group does and 12 layers are no whole groups;
+// TestFirstLayersWhole: the layers of a run that attend to the contexts, if the first one of a group does and 12 layers are no whole groups;
 // on l3 with ranksets that do not divide the groups.
 func TestFirstLayersWhole(t *testing.T) {
 	for _, system := range []string{"gpu-only", "hbm-pim", "l3"} {
@@ -141,7 +141,7 @@ func TestLayerWindowNodes(t *testing.T) {
 	})
 }
 
-// TestLayerWindowErrors: what has no windows by layer is refused by name.
+// TestLayerWindowErrors: systems without windows by layer refuse them by name.
 func TestLayerWindowErrors(t *testing.T) {
 	for want, sets := range map[string][]string{
 		`model.window = 9: expected 0 with run.system = cpu-offload, which has no windows by layer; l3, gpu-only and hbm-pim have`:          {"run.system=cpu-offload"},
