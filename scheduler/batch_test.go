@@ -8,8 +8,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestCountsOfABatch: rows, tokens and requests of two sub-batches. The first verifies three tokens of six requests, two on the host and one in spare
-// memory, and prefills 10, 20 and 40 tokens, of which 20 stay in the spare memory and two prompts end.
+// TestCountsOfABatch counts rows, tokens and requests of two sub-batches. The first verifies three tokens of each of six requests: two on the host,
+// one in the spare memory. It prefills 10, 20 and 40 tokens; 20 of these stay in the spare memory, and two prompts end.
 func TestCountsOfABatch(t *testing.T) {
 	a := SubBatch{
 		Decode: []Decoding{{Base: 5}, {Base: 7}, {Base: 100}}, Host: make([]Decoding, 2), Near: make([]Decoding, 1), Verified: 3,
@@ -40,7 +40,8 @@ func TestCountsOfABatch(t *testing.T) {
 	}
 }
 
-// TestTextsOfServingKeys: what an error expects says the limits, and the keys and values that they go with.
+// TestTextsOfServingKeys: the text of an error gives the limits, and the keys and values that exclude each
+// other.
 func TestTextsOfServingKeys(t *testing.T) {
 	for _, c := range []struct {
 		change func(s *ServingSpec)
@@ -77,7 +78,7 @@ func TestTextsOfServingKeys(t *testing.T) {
 	}
 }
 
-// TestServingKeys: each key at the edge of what is legal.
+// TestServingKeys: each key at the edges of its legal range.
 func TestServingKeys(t *testing.T) {
 	for _, c := range []struct {
 		change func(s *ServingSpec)

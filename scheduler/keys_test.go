@@ -7,7 +7,7 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// edges says of a key which values are the least and the largest legal ones.
+// edges gives the least and the largest legal value of a key.
 func edges[T any](t *testing.T, key string, legal T, set func(s *T, value int), low, high int) {
 	t.Helper()
 	for value, ok := range map[int]bool{low - 1: false, low: true, high: true, high + 1: false} {
@@ -62,7 +62,8 @@ func TestEdgesOfKeys(t *testing.T) {
 	}
 }
 
-// TestNamesOfKeys: a key of names takes each of its names, and neither another one nor none.
+// TestNamesOfKeys: a key of names accepts each of its names, and rejects other names and an empty
+// one.
 func TestNamesOfKeys(t *testing.T) {
 	comm := CommSpec{Balance: BalanceLeastLoaded, HeadRotation: RotateRequests, Stripe: StripeNone}
 	memory := MemorySpec{Admission: AdmitFinal, MaxTokens: 1, Spare: SpareOff}

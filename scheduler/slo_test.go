@@ -10,8 +10,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestAttains: a request attains its targets where none of its latencies, and the percentile of nearest rank from above of its own
-// gaps, is above its target.
+// TestAttains: a request attains its targets if none of its latencies exceeds its target. For its own gaps, the percentile by
+// nearest rank from above counts.
 func TestAttains(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	attained := 0
@@ -109,8 +109,8 @@ func TestTargetsChecked(t *testing.T) {
 	}
 }
 
-// TestDefaultsOfTargets: nobody has a target that nobody has given: all are 0s, of each request and of every percentile. Of the section [serving]
-// only the router, what becomes of requests beyond a context, and the overlap of drafts are something else than off.
+// TestDefaultsOfTargets: without settings there are no targets: all are 0s, for each request and every percentile. In the section [serving], only
+// the router, the handling of requests beyond a context, and the overlap of drafts have other defaults than off.
 func TestDefaultsOfTargets(t *testing.T) {
 	var file struct {
 		Serving ServingSpec `toml:"serving"`

@@ -7,7 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestEmits: a step emits 1 to as many tokens as it verifies, in the mean (1 - a^k)/(1 - a) (Leviathan et al., ICML 2023, equation 1).
+// TestEmits: a step emits from 1 to as many tokens as it verifies, on average (1 - a^k)/(1 - a) (Leviathan et al., ICML 2023, equation
+// 1).
 func TestEmits(t *testing.T) {
 	for _, s := range []Speculation{{1, 0.5, 1}, {2, 0.7, 1}, {3, 0.8, 7}, {5, 0.7, 2}, {8, 0.95, 3}, {4, 1, 1}} {
 		const requests, steps = 200, 500

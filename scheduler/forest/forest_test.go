@@ -66,8 +66,8 @@ func TestRecoversSteps(t *testing.T) {
 	}
 }
 
-// TestUnseen holds the forest to 2% on rows of a smooth surface with steps that
-// it has not seen, and the out-of-bag error to within a factor of that.
+// TestUnseen: on unseen rows of a smooth surface with steps, the forest's error is at most 2%, and
+// the out-of-bag error is within a factor of it.
 func TestUnseen(t *testing.T) {
 	x, y := surface(1024, 1)
 	f := fit(t, standard, x, y, 1, 0)
@@ -81,7 +81,7 @@ func TestUnseen(t *testing.T) {
 	}
 }
 
-// TestBootstrapOnlyOneRow: a single row is all that is known.
+// TestBootstrapOnlyOneRow: the only data is a single row.
 func TestBootstrapOnlyOneRow(t *testing.T) {
 	f := fit(t, standard, []float64{1, 2}, []float64{5}, 1, 0)
 	if got := f.Predict([]float64{9, 9}); got != 5 {
@@ -167,8 +167,8 @@ func TestSeed(t *testing.T) {
 	}
 }
 
-// TestRefit replaces trees by age: those grown on new data answer with it, the
-// others with the old.
+// TestRefit: Refit replaces the oldest trees. New trees answer from the new data, the others from
+// the old.
 func TestRefit(t *testing.T) {
 	spec := Spec{Trees: 4, MaxDepth: 3, MinLeaf: 1}
 	f := fit(t, spec, []float64{0, 10}, []float64{1, 1}, 1, 2)
@@ -189,7 +189,7 @@ func TestRefit(t *testing.T) {
 	if got := f.Predict([]float64{4}); got != 7 || len(f.trees) != 4 {
 		t.Errorf("all replaced: %d trees, got %v, want 4 and 7", len(f.trees), got)
 	}
-	// Old trees know 0 to 8, the new one 6 to 20: together 6 to 8.
+	// Old trees know 0 to 8, the new one 6 to 20; their common range is 6 to 8.
 	if err := f.Refit([]float64{6, 20}, []float64{3, 3}, 1); err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +201,7 @@ func TestRefit(t *testing.T) {
 	}
 }
 
-// TestRefitIsFit: replacing all trees is a fit but for the trees' numbers.
+// TestRefitIsFit: replacing all trees is the same as a fit, except for the trees' numbers.
 func TestRefitIsFit(t *testing.T) {
 	x, y := surface(100, 1)
 	z, w := surface(100, 2)
@@ -285,7 +285,7 @@ func BenchmarkRefitQuarter(b *testing.B) {
 	}
 }
 
-// TestNotFinite: what no data has still gets an answer within the targets.
+// TestNotFinite: features that are not finite still get an answer within the targets.
 func TestNotFinite(t *testing.T) {
 	x, y := surface(200, 1)
 	f := fit(t, standard, x, y, 1, 0)
@@ -300,7 +300,8 @@ func TestNotFinite(t *testing.T) {
 	}
 }
 
-// TestRefitErrors: rows that Fit would not take are refused, and the forest stays as it was, to the last bit, and goes on.
+// TestRefitErrors: Refit refuses the rows that Fit refuses. The forest then stays the same to the last bit, and still
+// works.
 func TestRefitErrors(t *testing.T) {
 	x, y := surface(200, 1)
 	f := fit(t, standard, x, y, 1, 1)

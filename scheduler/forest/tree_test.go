@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// growAll grows one tree on every row once, without bootstrap: plain CART.
+// growAll grows one tree of plain CART: on every row once, without bootstrap.
 func growAll(t testing.TB, spec Spec, x, y []float64) tree {
 	t.Helper()
 	m, err := newMatrix(x, y)
@@ -18,7 +18,7 @@ func growAll(t testing.TB, spec Spec, x, y []float64) tree {
 	return newGrower(&spec, m).grow(once(len(y)))
 }
 
-// depth returns the most splits on a way from node i.
+// depth returns the largest number of splits on a path from node i.
 func (t *tree) depth(i int32) int {
 	n := t.nodes[i]
 	if n.left == 0 {
@@ -27,7 +27,7 @@ func (t *tree) depth(i int32) int {
 	return 1 + max(t.depth(n.left), t.depth(n.left+1))
 }
 
-// once takes every one of n rows once.
+// once returns each of n rows once.
 func once(n int) []int32 {
 	counts := make([]int32, n)
 	for i := range counts {
@@ -36,10 +36,10 @@ func once(n int) []int32 {
 	return counts
 }
 
-// TestSplitByHand pins the tree of six points. Around the mean 4 the deviations
-// are −3 −3 −3 1 4 4, so the splits reduce the sum of squares by 10.8, 27, 54,
-// 48 and 19.2: the first is at x = 3 and leaves 1 1 1 | 5 8 8. On the right, around 7,
-// deviations −2 1 1 give 6 and 1.5: the second is at x = 4.5.
+// TestSplitByHand pins the tree of six points. The deviations from the mean 4 are −3 −3 −3 1 4 4,
+// so the possible splits reduce the sum of squares by 10.8, 27, 54, 48 and 19.2. The first split is
+// at x = 3 and leaves 1 1 1 | 5 8 8. On the right, with mean 7, deviations −2 1 1 give 6 and 1.5,
+// so the second split is at x = 4.5.
 func TestSplitByHand(t *testing.T) {
 	x := []float64{0, 1, 2, 4, 5, 6}
 	y := []float64{1, 1, 1, 5, 8, 8}
@@ -58,8 +58,8 @@ func TestSplitByHand(t *testing.T) {
 	}
 }
 
-// TestBestSplit compares the incremental gain with the definition: the drop of
-// the sum of squared deviations over all features and thresholds.
+// TestBestSplit compares the incremental gain with its definition: the decrease of the sum of
+// squared deviations, over all features and thresholds.
 func TestBestSplit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(2, 12).Draw(t, "rows")
@@ -147,9 +147,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestMonotoneTransform: a tree knows the order of a feature's values, not their
-// distances. Any increasing transform leaves its predictions of the rows that it
-// was grown on as they are.
+// TestMonotoneTransform: a tree uses only the order of a feature's values. An increasing transform
+// does not change its predictions of the rows that it was grown on.
 func TestMonotoneTransform(t *testing.T) {
 	transforms := []func(float64) float64{
 		math.Exp, math.Cbrt, func(v float64) float64 { return 1000*v - 7 }, func(v float64) float64 { return v * v * v },

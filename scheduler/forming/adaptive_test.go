@@ -11,8 +11,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// table predicts the times of sub-batches that hold request 0, request 1 or both,
-// and a PIM time for every prompt token moved beside.
+// table predicts the times of sub-batches that hold request 0, request 1 or both. It predicts a PIM
+// time for each prompt token that is moved meanwhile.
 type table struct {
 	gpu, pim [3]units.Duration
 	move     units.Duration
@@ -31,8 +31,8 @@ func (p table) PIM(s *scheduler.SubBatch, _ int64, otherPrefill int) units.Durat
 	return p.pim[p.row(s)] + p.move*units.Duration(otherPrefill)
 }
 
-// TestAdaptiveBounds has each bound of two sub-batches in turn decide against a
-// single batch, which takes 10 of the GPU and 10 of the PIM.
+// TestAdaptiveBounds: each bound of two sub-batches in turn decides against a single batch, which
+// takes 10 of the GPU and 10 of the PIM.
 func TestAdaptiveBounds(t *testing.T) {
 	type times = [3]units.Duration
 	for _, c := range []struct {
@@ -83,7 +83,8 @@ func TestAdaptiveBounds(t *testing.T) {
 	}
 }
 
-// squared predicts the square of a sub-batch's rows for the GPU, so that two sub-batches are faster than one.
+// squared predicts the square of a sub-batch's rows as the GPU's time, so that two sub-batches are faster
+// than one.
 type squared struct{}
 
 func (squared) GPU(s *scheduler.SubBatch, _ int64) units.Duration {
@@ -92,8 +93,8 @@ func (squared) GPU(s *scheduler.SubBatch, _ int64) units.Duration {
 
 func (squared) PIM(*scheduler.SubBatch, int64, int) units.Duration { return 0 }
 
-// TestTwoStayAsTheyAre: sub-batches of 3 and 1 requests, 1 and 2 of the spare memory, and 2 and 4 prompts, that are not run as one, keep all of
-// them in order.
+// TestTwoStayAsTheyAre: sub-batches of 3 and 1 requests, 1 and 2 of the spare memory, and 2 and 4 prompts keep all of them in order, unless
+// they run as one.
 func TestTwoStayAsTheyAre(t *testing.T) {
 	of := func(first, decode, near, prompts int) (s scheduler.SubBatch) {
 		for i := range decode {
@@ -123,8 +124,8 @@ func TestTwoStayAsTheyAre(t *testing.T) {
 	}
 }
 
-// TestAdaptive runs two requests as one batch where the GPU reads its weights
-// twice for nothing, and as two where the PIM has more to do.
+// TestAdaptive runs two requests as one batch if reading the weights twice gains the GPU nothing,
+// and as two if the PIM has more work.
 func TestAdaptive(t *testing.T) {
 	for _, c := range []struct {
 		pim    units.Duration
@@ -144,7 +145,7 @@ func TestAdaptive(t *testing.T) {
 	}
 }
 
-// weights predicts 100 of GPU time for any sub-batch, and a PIM time a request.
+// weights predicts 100 of GPU time for any sub-batch, and a PIM time for each request.
 type weights struct{ pim units.Duration }
 
 func (w weights) GPU(*scheduler.SubBatch, int64) units.Duration { return 100 }

@@ -7,7 +7,7 @@ import (
 	"github.com/l3sim/l3sim/scheduler"
 )
 
-// prompts returns the requests whose prompts a batch has.
+// prompts returns the requests whose prompts are in a batch.
 func prompts(b *scheduler.Batch) (all []int32) {
 	for i := range b.Sub[0].Prefill {
 		all = append(all, b.Sub[0].Prefill[i].Request)
@@ -15,20 +15,21 @@ func prompts(b *scheduler.Batch) (all []int32) {
 	return all
 }
 
-// TestAhead: with iterations formed ahead, a request that comes during an iteration joins the next but one, and so
-// does one that waits for the seat of a request that ends. Where nothing else can run, neither waits.
+// TestAhead: with iterations formed ahead, a request that arrives during an iteration joins the second one after
+// it. So does one that waits for the seat of a request that ends. If nothing else can run, neither waits.
 func TestAhead(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		ahead bool
 		seats int
-		// The prompts of the iterations. The first request has two tokens, the second comes during the first iteration.
+		// The prompts of the iterations. The first request has two tokens; the second arrives during the first
+		// iteration.
 		want [][]int32
 	}{
 		{"at once", false, 0, [][]int32{{0}, {1}, nil, nil}},
 		{"ahead", true, 0, [][]int32{{0}, nil, {1}, nil, nil}},
 		{"one seat", false, 1, [][]int32{{0}, nil, {1}, nil, nil}},
-		{"one seat ahead", true, 1, [][]int32{{0}, nil, {1}, nil, nil}}, // when the first has ended nothing else can run
+		{"one seat ahead", true, 1, [][]int32{{0}, nil, {1}, nil, nil}}, // nothing else can run once the first has ended
 	} {
 		s, _ := small(scheduler.PolicyChunkedPrefill, 100, [2]int{20, 2}, [2]int{20, 3})
 		s.Ahead, s.Batching.MaxNumSeqs = c.ahead, c.seats
@@ -56,8 +57,8 @@ func TestAhead(t *testing.T) {
 	}
 }
 
-// TestAheadSeat: of two seats one stays empty for an iteration after its request has ended, as the other request decodes on; so does
-// its memory.
+// TestAheadSeat: after its request ends, one of two seats stays empty for an iteration while the other request decodes on. Its
+// memory stays taken as long.
 func TestAheadSeat(t *testing.T) {
 	for _, c := range []struct {
 		ahead           bool
@@ -87,8 +88,8 @@ func TestAheadSeat(t *testing.T) {
 	}
 }
 
-// TestAheadOfDrafts: a request has memory for the drafts of its step, and formed ahead for as many of the step before, of which nobody
-// knows yet how many are accepted.
+// TestAheadOfDrafts: a request has memory for the drafts of its step. Formed ahead, it also has memory for those of the step before,
+// since nobody knows yet how many are accepted.
 func TestAheadOfDrafts(t *testing.T) {
 	for verified := range 5 {
 		for _, ahead := range []bool{false, true} {

@@ -12,12 +12,13 @@ import (
 	"github.com/l3sim/l3sim/traces"
 )
 
-// one returns a ledger of a layer and a head, in which a token takes a unit.
+// one returns a ledger with one layer and one head, where each token takes a unit.
 func one(units int64) *memory.Ledger {
 	return memory.NewLedger(memory.LedgerSpec{Ranksets: 1, Layers: 1, HeadsPerChannel: 1, UnitTokens: 1, Capacity: units})
 }
 
-// byHand returns a scheduler with memory for 100 tokens on the GPUs and, with a host, 50 there. It has five requests of 10 and 5 tokens.
+// byHand returns a scheduler with five requests of 10 prompt and 5 output tokens. The GPUs have memory for 100 tokens, and the host, if
+// any, for 50.
 func byHand(admission string, host bool) *Scheduler {
 	c := Config{
 		Scheduler: &scheduler.Spec{SubBatches: 2, Chunking: true, ChunkMultiple: 4}, Memory: &scheduler.MemorySpec{Admission: admission, MaxTokens: 40, Watermark: 0.25},
@@ -34,7 +35,7 @@ func byHand(admission string, host bool) *Scheduler {
 	return New(c, m, requests, nil)
 }
 
-// hold has a request decode with memory for so many tokens, on the host or not.
+// hold lets a request decode with memory for so many tokens, on the host or the GPUs.
 func (s *Scheduler) hold(t *testing.T, request int32, tokens int, host bool) {
 	r, ok := s.memoryOf(host).Reserve(memory.Prompted(tokens), nil, 0, nil)
 	if !ok {
@@ -45,7 +46,8 @@ func (s *Scheduler) hold(t *testing.T, request int32, tokens int, host bool) {
 	s.Enter(scheduler.Decoding{Request: request, Base: 11, Last: 4})
 }
 
-// TestAdmissionLawByHand: the head of the queue needs 14 tokens, 10 and 5 but for the last one's key.
+// TestAdmissionLawByHand: the head of the queue needs 14 tokens: 10 + 5, without the key of the last
+// one.
 func TestAdmissionLawByHand(t *testing.T) {
 	fails := func(s *Scheduler, want string) {
 		t.Helper()
@@ -70,19 +72,19 @@ func TestAdmissionLawByHand(t *testing.T) {
 	fails(s, "")
 	s.Batching.MaxNumSeqs = 2
 	fails(s, "request 0 waits, and only 1 run")
-	// A refusal for growth is verified in the step that made it.
+	// A refusal for growth is checked in the step that made it.
 	s.Queue.Refusal = Refusal{NoGrowth, s.Batch.Step - 1}
 	fails(s, "")
 	s.Queue.Refusal.step = s.Batch.Step
 	fails(s, "has room for its 14 tokens")
-	// A window on the GPUs for which there is no room is reason enough: 14 tokens of KV and activations of 4.
+	// If a window does not fit on the GPUs, that is reason enough: 14 tokens of KV and activations of 4.
 	s.GPU.Window, s.GPU.HoldsKV = 14, false
 	s.GPU.Free = s.GPU.KVBytes(14) + s.GPU.Model.ActivationBytes(4)
 	fails(s, "has room")
 	s.GPU.Free--
 	fails(s, "")
 
-	// Two memories: the GPUs are full, the host has room for 14 tokens, or is busy, or every seat is taken.
+	// Two memories: the GPUs are full. The host has room for 14 tokens, or is busy, or every seat is taken.
 	for used, want := range map[int]string{36: "on the host: request 0 waits", 37: ""} { // of 50
 		s := byHand(scheduler.AdmitFinal, true)
 		s.hold(t, 4, 100, false)
@@ -107,7 +109,7 @@ func TestAdmissionLawByHand(t *testing.T) {
 	fails(s, "request 1 waits, and offset 0")
 }
 
-// TestOvertakesByHand: older requests on the host, or on their way there, that the GPUs could hold.
+// TestOvertakesByHand: older requests on the host, or moving there, that the GPUs could hold.
 func TestOvertakesByHand(t *testing.T) {
 	w := &Waiting{Request: 2, Prompt: 10}
 	for _, c := range []struct {
@@ -140,7 +142,7 @@ func TestOvertakesByHand(t *testing.T) {
 	}
 }
 
-// TestLengthsByHand: what is reserved, what stays on the GPUs, and what is left free.
+// TestLengthsByHand: what is reserved, what stays on the GPUs, and what stays free.
 func TestLengthsByHand(t *testing.T) {
 	w := &Waiting{Request: 0, Prompt: 10}
 	for admission, want := range map[string]memory.Length{scheduler.AdmitFinal: {Prompt: 10, Tokens: 14}, scheduler.AdmitMax: {Prompt: 10, Tokens: 40}, scheduler.AdmitCurrent: {Prompt: 10, Tokens: 10}} {
@@ -162,7 +164,8 @@ func TestLengthsByHand(t *testing.T) {
 			t.Errorf("%+v: %d tokens", c, got)
 		}
 	}
-	// A quarter of the GPUs' 100, and on the host of its 50, or what the GPUs' requests have, if the GPUs could hold the request.
+	// A quarter of the GPUs' 100 tokens, and on the host of its 50; or what the GPUs' requests hold, if the GPUs could hold the
+	// request.
 	s.GPU.Window, s.GPU.PromptShare, s.GPU.Share = 0, 0, 0
 	if got := [2]int64{s.KeepFree(w, false), s.KeepFree(w, true)}; got != [2]int64{} {
 		t.Errorf("%v units of empty memories stay free", got)
@@ -179,7 +182,8 @@ func TestLengthsByHand(t *testing.T) {
 	if known.hold(t, 3, 20, false); known.KeepFree(w, false) != 0 {
 		t.Error("memory stays free where lengths are known")
 	}
-	// Refusals for growth are old after 64 steps, or an eighth of the mean output: of 700 before any has ended, then of 7, 84, 83 and 550.
+	// Refusals for growth are old after 64 steps, or after an eighth of the mean output. The mean is 700 before any request has ended,
+	// then 7, 84, 83 and 550.
 	s.outputs = memory.NewOutputs(&scheduler.MemorySpec{MaxTokens: 700})
 	for _, c := range []struct {
 		ended int
@@ -199,7 +203,8 @@ func TestLengthsByHand(t *testing.T) {
 	}
 }
 
-// TestMemoryLawsByHand: what requests hold is what memories account for, and activations fit beside.
+// TestMemoryLawsByHand: what requests hold equals what the memories account for, and activations fit
+// beside it.
 func TestMemoryLawsByHand(t *testing.T) {
 	s := byHand(scheduler.AdmitCurrent, true)
 	s.hold(t, 0, 20, false)
@@ -236,7 +241,7 @@ func TestMemoryLawsByHand(t *testing.T) {
 	if got, want := s.Fragmentation(), float64(20-14+30-14)/(20+7+11+17+30+13); math.Abs(got-want) > 1e-12 {
 		t.Errorf("%v of the rows are unfilled, by hand %v", got, want)
 	}
-	// Activations of 9 tokens, and the KV of a cut prompt of 13 where prompts keep it.
+	// Activations of 9 tokens, and the KV of a cut prompt of 13 if prompts keep it.
 	s = byHand(scheduler.AdmitCurrent, false)
 	s.Batch.Sub[1].Prefill = []scheduler.Chunk{{Tokens: 9}}
 	s.GPU.Free = s.GPU.Model.ActivationBytes(9)
@@ -251,7 +256,7 @@ func TestMemoryLawsByHand(t *testing.T) {
 	}
 }
 
-// TestSpareLawByHand: the GPUs' spare memory has 30 units of 32 B. A request decodes with 20 of them, a prompt has 6.
+// TestSpareLawByHand: the GPUs' spare memory has 30 units of 32 B. A request that decodes has 20 of them, a prompt 6.
 func TestSpareLawByHand(t *testing.T) {
 	near := func(capacity int64) *Scheduler {
 		s := byHand(scheduler.AdmitCurrent, false)
@@ -282,7 +287,8 @@ func TestSpareLawByHand(t *testing.T) {
 	if s.chunked[0].Hold.Near = false; s.CheckMemory() == nil {
 		t.Error("units that nobody holds")
 	}
-	// What stays free: activations of MaxBatchTokens tokens or of the batch with a first step of at most ChunkMultiple; prompts' KV; a quarter.
+	// What stays free: activations of MaxBatchTokens tokens, or of the batch with a first chunk of at most ChunkMultiple; the KV of prompts; a
+	// quarter.
 	beside := func(tokens, kv int) int64 {
 		return int64((s.GPU.Model.ActivationBytes(tokens) + s.GPU.KVBytes(kv) + 31) / 32)
 	}
@@ -303,7 +309,7 @@ func TestSpareLawByHand(t *testing.T) {
 	if s.Memory.Admission = scheduler.AdmitFinal; s.keepForPrompts(w) != beside(1+10, 13) {
 		t.Error("known lengths need no room to grow")
 	}
-	// Longest first to the smaller sum, the first where both are alike.
+	// Longest first, to the smaller sum; to the first sub-batch if both are equal.
 	var f dealer
 	s.Batch.Step = 0
 	s.Decoding = nil
@@ -318,8 +324,8 @@ func TestSpareLawByHand(t *testing.T) {
 	}
 }
 
-// TestHistoryByHand: of a prompt of two blocks of 512 tokens that a cache has, the last token must be computed, so that one block counts; of
-// one with a token more both do. Where it comes to the GPUs, these need room for it and for a step.
+// TestHistoryByHand: a cache has both blocks of 512 tokens of a prompt. Its last token must be computed, so only one block counts; with one
+// token more, both count. If the history moves to the GPUs, these need room for it and for a step.
 func TestHistoryByHand(t *testing.T) {
 	s := byHand(scheduler.AdmitFinal, false)
 	s.Ledger = memory.NewLedger(memory.LedgerSpec{Ranksets: 1, Layers: 1, HeadsPerChannel: 1, UnitTokens: 512, Capacity: 10})
@@ -367,7 +373,7 @@ func TestStreakByHand(t *testing.T) {
 	}
 }
 
-// TestHostedEndByHand: a request on the host ends with the step of its last token, and no earlier.
+// TestHostedEndByHand: a request on the host ends in the step of its last token, not earlier.
 func TestHostedEndByHand(t *testing.T) {
 	s := byHand(scheduler.AdmitCurrent, true)
 	s.hold(t, 1, 14, true)
@@ -384,8 +390,8 @@ func TestHostedEndByHand(t *testing.T) {
 	}
 }
 
-// TestDealByHand: contexts of 10 and 1 tokens at one rankset offset and of 6 and 5 at another are dealt so that the sums are even, 11 and 11,
-// or so that each sub-batch has one of each offset, 15 and 7.
+// TestDealByHand: contexts of 10 and 1 tokens at one rankset offset, and of 6 and 5 at another. They are dealt either for even sums, 11 and
+// 11, or so that each sub-batch has one of each offset, 15 and 7.
 func TestDealByHand(t *testing.T) {
 	for balance, want := range map[string][2][]int64{scheduler.BalanceLeastLoaded: {{10, 1}, {6, 5}}, scheduler.BalanceSplit: {{10, 5}, {6, 1}}} {
 		s := byHand(scheduler.AdmitFinal, false)
@@ -410,8 +416,8 @@ func TestDealByHand(t *testing.T) {
 	}
 }
 
-// TestPromptsEndFreesMemory: a request holds 10 units while its prompt is prefilled and a window of 2 after it, of 15. The next one does not fit
-// beside the prompt, and does in the iteration after it, though no request has ended. Where the window is as long as the prompt, it waits until one ends.
+// TestPromptsEndFreesMemory: of 15 units, a request holds 10 while its prompt is prefilled, and then a window of 2. The next one does not fit beside the
+// prompt. It fits in the iteration after it, though no request has ended. If the window is as long as the prompt, it waits until a request ends.
 func TestPromptsEndFreesMemory(t *testing.T) {
 	for window, steps := range map[int]int{2: 1, 5: 1, 6: 5, 10: 5} {
 		s := byHand(scheduler.AdmitFinal, false)

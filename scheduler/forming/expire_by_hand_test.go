@@ -8,8 +8,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestExpireByHand: requests that had begun stay at the head; behind them those that came before the time are dropped in order, up to the first that did not, and of
-// those that the scheduler has not seen all that did. A queue that loses nothing stays blocked.
+// TestExpireByHand: requests that have begun stay at the head. Behind them, those that arrived before the limit are dropped in order, up to the first later one; of
+// those that the scheduler has not seen, all such are dropped. A blocked queue that loses nothing stays blocked.
 func TestExpireByHand(t *testing.T) {
 	s := &State{}
 	for _, at := range []units.Duration{0, 10, 20, 30, 40, 50} {

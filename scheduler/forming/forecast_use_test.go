@@ -15,7 +15,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// foreseer is a Follower that makes the forecast anew that a scheduler should have.
+// foreseer is a Follower that rebuilds the forecast that a scheduler should have.
 type foreseer struct {
 	*schedtest.Follower
 	forecast *memory.Forecast
@@ -33,9 +33,9 @@ func (f *foreseer) emitted(request int32, tokens int) {
 	}
 }
 
-// checkForecast checks that a request that was refused for growth in the iteration at
-// hand has room for its tokens, and that the forecast is of the lengths that have ended and the requests that have
-// admission, with the tokens that they have emitted before the iteration.
+// checkForecast checks that a request that was refused for growth in this iteration has room for its tokens. It
+// also checks that the forecast is of the lengths that have ended and the admitted requests, with the tokens that
+// they emitted before the iteration.
 func (f *foreseer) checkForecast(t *rapid.T, s *State) {
 	if !s.Queue.Blocked || s.Queue.Refusal != (Refusal{NoGrowth, s.Batch.Step}) {
 		return
@@ -81,8 +81,8 @@ func (f *foreseer) checkLengths(t *rapid.T, s *State) {
 	}
 }
 
-// TestForecastWithoutPressure: where memory holds all requests at their longest, a
-// forecast changes nothing.
+// TestForecastWithoutPressure: if memory holds all requests at their longest, a forecast changes
+// nothing.
 func TestForecastWithoutPressure(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
@@ -131,10 +131,10 @@ func queued(requests []traces.Request, policy scheduler.Policy, admission *sched
 	return s
 }
 
-// TestForecastPreventsThrashing serves many requests of unknown lengths from a memory
-// for few of them. With a forecast that knows earlier outputs, at most one in ten loses its
-// admission, in at most twice the steps of all lengths known and reserved in full; without one,
-// they lose it up to ten times each. Where nothing is known yet, those admitted at first, all that fit, may also lose it once.
+// TestForecastPreventsThrashing serves many requests of unknown lengths from a memory for few of them. With a forecast from
+// earlier outputs, at most one in ten is preempted, in at most twice the steps of a run that reserves known lengths in full.
+// Without a forecast, each is preempted up to ten times. Before anything is known, the first requests all are admitted if they
+// fit; they may be preempted once, too.
 func TestForecastPreventsThrashing(t *testing.T) {
 	for name, length := range map[string]func(r *rand.Rand) int{
 		"exponential":   func(r *rand.Rand) int { return 1 + int(r.ExpFloat64()*400) },
@@ -183,8 +183,8 @@ func TestForecastPreventsThrashing(t *testing.T) {
 	}
 }
 
-// TestForecastBeginsOpen: with nothing or little known yet, a forecast admits all requests that fit now, as a server does. It once expected
-// the longest output that is configured: of each request, then of each that outlasted the first to end, so that an empty memory took few.
+// TestForecastBeginsOpen: while nothing or little is known, a forecast admits all requests that fit now, as a server does. It once expected
+// the configured longest output: of each request, then of each that outlasted the first to end. An empty memory then took few.
 func TestForecastBeginsOpen(t *testing.T) {
 	const n, longest = 40, 100
 	for name, output := range map[string]func(i int) int{

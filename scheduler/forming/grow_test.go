@@ -6,8 +6,8 @@ import (
 	"github.com/l3sim/l3sim/scheduler"
 )
 
-// TestGrowByHand: requests with memory for 10 tokens grow to the context of the step, the first to decode and those after it alike, and
-// nobody gives up memory while a rank of 100 tokens has room.
+// TestGrowByHand: requests with memory for 10 tokens grow to the context of the step, whether they began to decode first or later.
+// Nobody gives up memory while a rank of 100 tokens has room.
 func TestGrowByHand(t *testing.T) {
 	s := byHand(scheduler.AdmitCurrent, false)
 	for request := range int32(3) {
@@ -25,8 +25,8 @@ func TestGrowByHand(t *testing.T) {
 	}
 }
 
-// TestTakesByHand: an iteration has 90 of its 100 tokens. A prompt that is to stay whole is taken if it has 10 or fewer. Alone in an
-// iteration, it is cut where it has more than 100.
+// TestTakesByHand: an iteration has 90 of its 100 tokens. A prompt that must stay whole is taken if it has 10 or fewer. If it is
+// alone in an iteration, it is cut if it has more than 100.
 func TestTakesByHand(t *testing.T) {
 	for _, c := range []struct {
 		policy       scheduler.Policy

@@ -9,8 +9,8 @@ import (
 	"github.com/l3sim/l3sim/traces"
 )
 
-// TestMakeRoom has a scheduler give up memory again and again: first of the requests
-// that prefill, the latest arrival first, then of those that decode.
+// TestMakeRoom makes a scheduler take memory back again and again: first from requests that
+// prefill, the latest arrival first, then from those that decode.
 func TestMakeRoom(t *testing.T) {
 	ledger := memory.NewLedger(memory.LedgerSpec{Ranksets: 1, Layers: 1, HeadsPerChannel: 1, UnitTokens: 1, Capacity: 100})
 	config := Config{
@@ -58,8 +58,8 @@ func TestMakeRoom(t *testing.T) {
 	}
 }
 
-// TestPreemptedFindsItsOwn: a request that lost its memory finds the keys and values that it computed, in whole blocks, in a cache
-// of prefixes. What others take meanwhile goes from its end.
+// TestPreemptedFindsItsOwn: a preempted request finds the whole blocks of keys and values that it computed in a cache of prefixes.
+// What others take meanwhile is lost from the end.
 func TestPreemptedFindsItsOwn(t *testing.T) {
 	const block = 4
 	for _, c := range []struct {
@@ -115,7 +115,7 @@ func TestPreemptedFindsItsOwn(t *testing.T) {
 	}
 }
 
-// TestLatestByHand: the request that came last decodes anywhere.
+// TestLatestByHand: the latest arrival among the requests that decode, on GPUs or host.
 func TestLatestByHand(t *testing.T) {
 	for at := range 3 {
 		s := byHand(scheduler.AdmitFinal, false)
@@ -128,8 +128,8 @@ func TestLatestByHand(t *testing.T) {
 	}
 }
 
-// TestDropByHand: requests that lose their memory wait in the order of their arrival, whatever order they lose it in. They pause no more, and the longest
-// prompt may be theirs.
+// TestDropByHand: preempted requests wait in the order of their arrival, whatever the order of preemption. They are no longer paused, and their prompt
+// may be the longest.
 func TestDropByHand(t *testing.T) {
 	for _, order := range [][]int32{{1, 3}, {3, 1}} {
 		s := byHand(scheduler.AdmitCurrent, true)

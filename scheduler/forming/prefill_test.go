@@ -11,10 +11,9 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestChunkMeetsPIMTime puts a prompt beside a decoding request of the other
-// sub-batch.
+// TestChunkMeetsPIMTime runs a prompt with a decoding request of the other sub-batch.
 func TestChunkMeetsPIMTime(t *testing.T) {
-	// One request decodes over 1,000 tokens: T_PIM = 1,000 a token of context.
+	// One request decodes over 1,000 tokens: T_PIM = 1,000 per token of context.
 	for _, c := range []struct {
 		name     string
 		before   int            // tokens of a prompt before the one that is cut
@@ -52,11 +51,11 @@ func TestChunkMeetsPIMTime(t *testing.T) {
 	}
 }
 
-// TestFewPredictions: a prompt of no more tokens than the least needs no prediction, and of a longer one no chunk is tried of less than the least.
+// TestFewPredictions: a prompt no longer than the minimum needs no prediction. For a longer one, no chunk below the minimum is tried.
 func TestFewPredictions(t *testing.T) {
 	for _, c := range []struct {
 		least, prompt int
-		want          []int // tokens of prompts that times are predicted of
+		want          []int // prompt tokens of each prediction
 	}{
 		{1000, 1000, nil},
 		{1008, 1000, nil},
@@ -76,7 +75,7 @@ func TestFewPredictions(t *testing.T) {
 	}
 }
 
-// asking predicts as fixed does without PIM, and keeps the tokens that it was asked for.
+// asking predicts as fixed does without PIM, and records the tokens of each prediction.
 type asking struct{ tokens *[]int }
 
 func (a asking) GPU(s *scheduler.SubBatch, step int64) units.Duration {
@@ -88,8 +87,8 @@ func (a asking) PIM(s *scheduler.SubBatch, step int64, otherPrefill int) units.D
 	return fixed{}.PIM(s, step, otherPrefill)
 }
 
-// fixed predicts one unit of GPU time a prompt token, and for the PIM a given time
-// of decode attention and one for every 16 prompt tokens moved.
+// fixed predicts one unit of GPU time for each prompt token. For the PIM it predicts a given time
+// of decode attention, and one unit for every 16 prompt tokens moved.
 type fixed struct{ pim, move units.Duration }
 
 func (f fixed) GPU(s *scheduler.SubBatch, _ int64) units.Duration {

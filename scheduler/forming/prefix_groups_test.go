@@ -13,7 +13,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// groupScheduler returns a scheduler that prefills first, with memory for all and a cache of so many blocks on the GPUs and on the host.
+// groupScheduler returns a scheduler that prefills first, with memory for all requests and caches of so many blocks on the GPUs and on
+// the host.
 func groupScheduler(requests []traces.Request, blocks, host int64) *Scheduler {
 	ledger := memory.NewLedger(memory.LedgerSpec{Ranksets: 1, Layers: 1, HeadsPerChannel: 1, UnitTokens: 512, Capacity: 100})
 	ledger.KeepPrefixes(512, blocks, scheduler.PlaceByPrefix)
@@ -28,8 +29,8 @@ func groupScheduler(requests []traces.Request, blocks, host int64) *Scheduler {
 	return s
 }
 
-// TestGroupsOfATree: five requests begin with block 1, three of them go on with block 2, of which two share two more, and two that
-// were left go on alike elsewhere. Where one ends, its groups are smaller, and a group of one is none.
+// TestGroupsOfATree: five requests begin with block 1. Three of them go on with block 2, and two of these share two more blocks.
+// The remaining two share other blocks. When one ends, its groups get smaller; a group of one is no group.
 func TestGroupsOfATree(t *testing.T) {
 	requests := []traces.Request{
 		{Input: 2600, Output: 9, Hashes: []uint64{1, 2, 3, 4, 5, 10}}, {Input: 2500, Output: 9, Hashes: []uint64{1, 2, 3, 4, 11}}, {Input: 2400, Output: 5, Hashes: []uint64{1, 2, 12, 13, 14}},
@@ -73,7 +74,7 @@ func TestGroupsOfATree(t *testing.T) {
 	}
 }
 
-// TestEarlier: of what goes to the host with a batch, it says what made way before the batch was formed.
+// TestEarlier: what a batch moves to the host was evicted before the batch was formed.
 func TestEarlier(t *testing.T) {
 	s := groupScheduler([]traces.Request{{Input: 1030, Output: 1, Hashes: []uint64{1, 2, 3}}, {Input: 1030, Output: 1, Hashes: []uint64{4, 5, 6}}, {Input: 1030, Output: 1, Hashes: []uint64{1, 2, 3}}}, 2, 2)
 	s.Batching.MaxBatchTokens = 1030 // one after the other
@@ -86,7 +87,7 @@ func TestEarlier(t *testing.T) {
 	}
 }
 
-// whim is a predictor that has sub-batches run apart, or together.
+// whim is a predictor that makes sub-batches run apart or together.
 type whim struct{ together bool }
 
 func (w *whim) GPU(s *scheduler.SubBatch, _ int64) units.Duration {
@@ -98,8 +99,8 @@ func (w *whim) GPU(s *scheduler.SubBatch, _ int64) units.Duration {
 
 func (w *whim) PIM(*scheduler.SubBatch, int64, int) units.Duration { return 0 }
 
-// TestGroupsOfSubBatches: requests share within their sub-batch, and all of them where these run together from some iteration on, which
-// a prompt brings about.
+// TestGroupsOfSubBatches: requests share within their sub-batch. From the iteration in which a prompt makes the sub-batches run
+// together, all requests share.
 func TestGroupsOfSubBatches(t *testing.T) {
 	requests := make([]traces.Request, 5)
 	for i := range requests {

@@ -9,8 +9,8 @@ import (
 	"github.com/l3sim/l3sim/traces"
 )
 
-// caching returns a scheduler that prefills first, with memory for all and a cache of prefixes, and runs a request of 1,024 tokens
-// to its end. The next one of 1,040 tokens begins with these.
+// caching returns a scheduler that prefills first, with memory for all requests and a cache of prefixes. It runs a request of
+// 1,024 tokens to its end. The next request, of 1,040 tokens, begins with these.
 func caching(gpu memory.GPU, multiple, batch int) *Scheduler {
 	requests := []traces.Request{{Input: 1024, Output: 1, Hashes: []uint64{1, 2}}, {Input: 1040, Output: 2, Hashes: []uint64{1, 2, 3}}}
 	ledger := memory.NewLedger(memory.LedgerSpec{Ranksets: 1, Layers: 1, HeadsPerChannel: 1, UnitTokens: 512, Capacity: 100})
@@ -27,8 +27,8 @@ func caching(gpu memory.GPU, multiple, batch int) *Scheduler {
 	return s
 }
 
-// TestPrefixOnGPUs: a prefix that comes to the GPUs takes their memory with the rest of the prompt until that ends, and is not used
-// where it does not fit; one that stays takes none.
+// TestPrefixOnGPUs: a prefix that moves to the GPUs takes their memory with the rest of the prompt until the prompt ends. It is not
+// used if it does not fit. One that stays takes none.
 func TestPrefixOnGPUs(t *testing.T) {
 	tight := schedtest.SmallModel.ActivationBytes(1040)
 	for _, c := range []struct {
@@ -58,14 +58,15 @@ func TestPrefixOnGPUs(t *testing.T) {
 			t.Errorf("%s: %d tokens stay on the GPUs", c.name, s.Usage.cutPrompts)
 		}
 	}
-	// Cut, what stays at home is not among what the GPUs keep.
+	// When the prompt is cut, a prefix that stays at home is not among what the GPUs keep.
 	s := caching(memory.GPU{Model: schedtest.SmallModel, Free: 1 << 30, PrefixStays: true}, 8, 8)
 	if b := s.Next(); b.Sub[0].Prefill[0].Tokens != 8 || s.Usage.cutPrompts != 16 {
 		t.Errorf("%+v with %d tokens on the GPUs, want 16", b.Sub[0].Prefill, s.Usage.cutPrompts)
 	}
 }
 
-// TestKeptPrefixesAreFound: a request that waits for memory is asked again when another's prefix is kept, unless nobody else can have it.
+// TestKeptPrefixesAreFound: a request that waits for memory is tried again when another's prefix is kept, unless nobody else can use
+// that.
 func TestKeptPrefixesAreFound(t *testing.T) {
 	for name, asks := range map[string]bool{"a prompt with hashes": true, "a prompt of its own": false} {
 		s := caching(memory.GPU{Model: schedtest.SmallModel, Free: 1 << 30}, 16, 4096)
@@ -83,8 +84,8 @@ func TestKeptPrefixesAreFound(t *testing.T) {
 	}
 }
 
-// TestCachedLeavesTheLastToken: the last token of a prompt is computed in any case, so that of a prompt of two cached
-// blocks one counts as cached.
+// TestCachedLeavesTheLastToken: the last token of a prompt is always computed, so of a prompt of two cached blocks
+// one counts as cached.
 func TestCachedLeavesTheLastToken(t *testing.T) {
 	s := caching(memory.GPU{Free: 1 << 30, Model: schedtest.SmallModel}, 16, 4096)
 	for input, want := range map[int]int{512: 0, 513: 512, 1024: 512, 1025: 1024, 1040: 1024} {
@@ -94,8 +95,8 @@ func TestCachedLeavesTheLastToken(t *testing.T) {
 	}
 }
 
-// TestAnswerStaysByHand: of a turn of 1,000 tokens with an answer of 100, the prompt fills one block of 512 tokens and the last token that is
-// read, the 1,099th, lies in the third. When the request ends the cache keeps two blocks, which nobody uses, and the next turn finds both.
+// TestAnswerStaysByHand: a turn of 1,000 tokens with an answer of 100. The prompt fills one block of 512 tokens, and the last token read, the
+// 1,099th, lies in the third. When the request ends, the cache keeps two unused blocks, and the next turn finds both.
 func TestAnswerStaysByHand(t *testing.T) {
 	requests := []traces.Request{{Input: 1000, Output: 100, Turn: &traces.Turn{}}, {Input: 1200, Output: 1, Turn: &traces.Turn{Number: 1}}}
 	ledger := memory.NewLedger(memory.LedgerSpec{Ranksets: 1, Layers: 1, HeadsPerChannel: 1, UnitTokens: 512, Capacity: 100})

@@ -7,8 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestQueueIsAList: whatever comes, leaves at the head and comes back there, the queue holds what a
-// list would, and no more memory than the longest list took.
+// TestQueueIsAList: whatever arrives, leaves at the head and returns there, the queue equals a
+// list, and takes no more memory than the longest list did.
 func TestQueueIsAList(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		q, next, longest := &queue{}, int32(0), 0
@@ -49,7 +49,7 @@ func TestQueueIsAList(t *testing.T) {
 	})
 }
 
-// TestLostMemoryKeepsOrder: requests of two memories lose them in any order. They wait in the order in which they came, before those
+// TestLostMemoryKeepsOrder: requests of two memories are preempted in any order. They wait in their order of arrival, before those
 // whose prompts never ran.
 func TestLostMemoryKeepsOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -8,8 +8,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestReceiveByHand: of three prompts of 20, 40 and 20 tokens that are prefilled elsewhere, memory has room for two (2 and 3 of 5 units). A link
-// that carries a token in 1 ps, with a latency of 7 ps, has them here at 27 and 67 ps; no batch has a prompt. The third one's transfer begins when
+// TestReceiveByHand: three prompts of 20, 40 and 20 tokens are prefilled elsewhere. Memory has room for two of them (2 and 3 of 5 units). A link
+// that carries a token in 1 ps, with a latency of 7 ps, delivers them at 27 and 67 ps; no batch has a prompt. The third one's transfer begins when
 // the first has ended.
 func TestReceiveByHand(t *testing.T) {
 	for _, policy := range []scheduler.Policy{scheduler.PolicyPrefillFirst, scheduler.PolicyChunkedPrefill} {
@@ -55,8 +55,8 @@ func TestReceiveByHand(t *testing.T) {
 	}
 }
 
-// TestReceiveWithRoomForOne: memory has room for one prompt of 40 tokens. The one of 20 behind it holds nothing and does not decode, whenever
-// the first has come: its transfer of 20 ps begins when the first has ended, and 7 ps later it is here.
+// TestReceiveWithRoomForOne: memory has room for one prompt of 40 tokens. The prompt of 20 behind it holds nothing and does not decode,
+// whenever the first has arrived. Its transfer of 20 ps begins when the first has ended, and it arrives 7 ps later.
 func TestReceiveWithRoomForOne(t *testing.T) {
 	s, _ := small(scheduler.PolicyPrefillFirst, 3, [2]int{40, 3}, [2]int{20, 2})
 	s.Prefilled, s.Queue.elsewhere = &Link{Latency: 7, Transfer: func(tokens int) units.Duration { return units.Duration(tokens) }}, true

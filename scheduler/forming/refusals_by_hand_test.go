@@ -12,7 +12,7 @@ import (
 	"github.com/l3sim/l3sim/traces"
 )
 
-// TestBesideSpareByHand: what is in the spare memory, activations, a cut prompt of 7 tokens and a window of 3 fill the GPUs.
+// TestBesideSpareByHand: the spare memory, activations, a cut prompt of 7 tokens and a window of 3 fill the GPUs.
 func TestBesideSpareByHand(t *testing.T) {
 	s := byHand(scheduler.AdmitCurrent, false)
 	s.GPU.Spare, s.GPU.SpareUnit, s.GPU.HomeUnit, s.GPU.HoldsKV, s.GPU.Window = one(20), 32, 100, false, 3
@@ -30,7 +30,7 @@ func TestBesideSpareByHand(t *testing.T) {
 		t.Error(err)
 	}
 	s.GPU.Free--
-	// The batch decodes alone, so that only the law of the spare memory holds it back.
+	// The batch only decodes, so only the law of the spare memory limits it.
 	if err := s.CheckMemory(); err == nil || !strings.Contains(err.Error(), "the GPUs' spare memory accounts for 20 units of 20, its requests for 20, beside 1 tokens of activations and 7 of cut prompts") {
 		t.Error(err)
 	}
@@ -49,7 +49,8 @@ func TestBesideSpareByHand(t *testing.T) {
 	}
 }
 
-// TestHoldersByHand: a request decodes, on the GPUs or on the host, at most at the context that it holds memory for.
+// TestHoldersByHand: a request decodes, on the GPUs or on the host, with at most the context that it holds memory
+// for.
 func TestHoldersByHand(t *testing.T) {
 	s := byHand(scheduler.AdmitCurrent, false)
 	s.Batch.Step = 5
@@ -75,7 +76,7 @@ func TestHoldersByHand(t *testing.T) {
 	}
 }
 
-// TestForeseenByHand: of whom a forecast is made, with the tokens that each has emitted. Requests have prompts of 10 tokens.
+// TestForeseenByHand: the requests of a forecast, with the tokens that each has emitted. They have prompts of 10 tokens.
 func TestForeseenByHand(t *testing.T) {
 	spec := &scheduler.MemorySpec{Admission: scheduler.AdmitCurrent, MaxTokens: 40, History: 9, Margin: 1}
 	state := func(policy scheduler.Policy) *Scheduler {
@@ -121,7 +122,7 @@ func TestForeseenByHand(t *testing.T) {
 	}
 }
 
-// TestRejectionsByHand: what a request lacks. GPUs hold 100 tokens.
+// TestRejectionsByHand: what a rejected request lacks. GPUs hold 100 tokens.
 func TestRejectionsByHand(t *testing.T) {
 	for _, c := range []struct {
 		name          string
@@ -161,7 +162,8 @@ func TestRejectionsByHand(t *testing.T) {
 	}
 }
 
-// TestLostGroupsByHand: two requests use the same two blocks. They share them in one sub-batch, and share none apart.
+// TestLostGroupsByHand: two requests use the same two blocks. In one sub-batch they share them; in two they share
+// none.
 func TestLostGroupsByHand(t *testing.T) {
 	s := byHand(scheduler.AdmitFinal, false)
 	s.Ledger = memory.NewLedger(memory.LedgerSpec{Ranksets: 1, Layers: 1, HeadsPerChannel: 1, UnitTokens: 512, Capacity: 10})
@@ -191,7 +193,7 @@ func TestLostGroupsByHand(t *testing.T) {
 			t.Errorf("%d and %d requests with %v: %v", len(c.a), len(c.b), c.shared, err)
 		}
 	}
-	// Without groups nobody need share.
+	// Without groups nobody has to share.
 	s.groups, s.Batch.Sub[0], s.Batch.Sub[1] = nil, scheduler.SubBatch{Decode: s.Decoding}, scheduler.SubBatch{}
 	if err := s.checkCache(); err != nil {
 		t.Error(err)

@@ -11,8 +11,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// small returns a Scheduler with memory for some units of requests of the given lengths, which come at
-// times 0, 10, 20 and so on.
+// small returns a Scheduler with memory for some units. Its requests have the given lengths and arrive
+// at times 0, 10, 20 and so on.
 func small(policy scheduler.Policy, capacity int64, lengths ...[2]int) (*Scheduler, []traces.Request) {
 	var requests []traces.Request
 	for i, l := range lengths {
@@ -33,8 +33,8 @@ func expired(s *Scheduler, before units.Duration) (dropped []int32) {
 	return dropped
 }
 
-// TestExpire: requests that came before a time and wait are dropped, the oldest first; what has begun
-// stays; and a request behind one that memory had no room for may start when that is gone.
+// TestExpire: waiting requests that arrived before a time are dropped, the oldest first; those that
+// have begun stay. A request behind one without room may start when that is dropped.
 func TestExpire(t *testing.T) {
 	// The first takes 3 of 5 units, the second needs 4, the third 2.
 	s, _ := small(scheduler.PolicyPrefillFirst, 5, [2]int{40, 8}, [2]int{60, 4}, [2]int{20, 4}, [2]int{20, 4})
@@ -60,7 +60,7 @@ func TestExpire(t *testing.T) {
 	}
 }
 
-// TestExpireFreesMemory: a request that has memory and no tokens frees it.
+// TestExpireFreesMemory: a dropped request that has memory and no tokens frees it.
 func TestExpireFreesMemory(t *testing.T) {
 	s, _ := small(scheduler.PolicyPrefillFirst, 100, [2]int{60, 4}, [2]int{200, 4})
 	addAll(s, 2)

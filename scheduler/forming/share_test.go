@@ -10,8 +10,8 @@ import (
 	"github.com/l3sim/l3sim/traces"
 )
 
-// TestPromptShare: four GPUs share 40 tokens. Prompts of 25 tokens are cut into 10, 10 and 5 beside each other, in their order; without
-// shares one prompt after another fills the iteration.
+// TestPromptShare: four GPUs share 40 tokens. Prompts of 25 tokens are cut into 10, 10 and 5, side by side and in order. Without
+// shares, one prompt after another fills the iteration.
 func TestPromptShare(t *testing.T) {
 	for _, c := range []struct {
 		policy scheduler.Policy
@@ -53,7 +53,8 @@ func shared(policy scheduler.Policy, share int, requests []traces.Request) *Sche
 	return s
 }
 
-// TestPromptShareOrder: prompts of unequal lengths that are cut beside each other keep their order in the queue, and first tokens come in it.
+// TestPromptShareOrder: prompts of unequal lengths that are cut side by side keep their order in the queue, and their first tokens come in
+// that order.
 func TestPromptShareOrder(t *testing.T) {
 	for _, policy := range []scheduler.Policy{scheduler.PolicyChunkedPrefill, scheduler.PolicyPrefillFirst} {
 		var requests []traces.Request

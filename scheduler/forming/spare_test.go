@@ -12,8 +12,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// spared returns a scheduler with room on ranks for home tokens and, in the spare memory, for near tokens beside the longest prompt and
-// activations of as many tokens.
+// spared returns a scheduler with room for home tokens on ranks. Its spare memory has room for near tokens, beside the longest prompt
+// and activations of as many tokens.
 func spared(subBatches, home, near int, p schedtest.Linear, requests ...traces.Request) *Scheduler {
 	m, longest := schedtest.SmallModel, 0
 	for _, r := range requests {
@@ -32,8 +32,8 @@ func spared(subBatches, home, near int, p schedtest.Linear, requests ...traces.R
 	return New(c, Memories{Ledger: l(home), GPU: gpu}, requests, FormerOf(c.Policy, p))
 }
 
-// TestChoiceOfMemory: where a request of 10 prompt tokens goes that comes to others, of 10 tokens each and 19 in the end: at half of their
-// output all attend over 14 (9 tokens of output with keys and values: 10 + 4). A single sub-batch takes its GPUs' fixed time, a token's for each row, and the longer of ranks and GPUs, which attend at once.
+// TestChoiceOfMemory: where a request of 10 prompt tokens goes. The others have 10 tokens each, and 19 in the end; at half of their output all attend over 14 (9 output tokens have keys and values: 10 + 4).
+// A single sub-batch takes its GPUs' fixed time, a token's for each row, and the longer of ranks and GPUs, which attend at once.
 func TestChoiceOfMemory(t *testing.T) {
 	for _, c := range []struct {
 		name       string
@@ -42,20 +42,24 @@ func TestChoiceOfMemory(t *testing.T) {
 		p          schedtest.Linear
 		want       []bool // of four requests, whether each is in the spare memory
 	}{
-		// Ranks alone take 14·5 for one. The GPUs take 14 for one: all go there, then ranks and GPUs even out at 5:1.
+		// Ranks take 14·5 for one request, the GPUs 14. All go to the GPUs; then ranks and GPUs balance at 5:1.
 		{"slow ranks", 1, [2]int{1000, 1000}, schedtest.Linear{GPUFixed: 100, PIMToken: 5, NearToken: 1}, []bool{true, true, true, true}},
 		{"slow GPUs", 1, [2]int{1000, 1000}, schedtest.Linear{GPUFixed: 100, PIMToken: 1, NearToken: 5}, []bool{false, false, false, false}},
-		// As fast: the first has no reason to leave the ranks, the second hides under it.
+		// Equally fast: the first has no reason to leave the ranks, and the second's time is hidden by
+		// the first's.
 		{"both alike", 1, [2]int{1000, 1000}, schedtest.Linear{GPUFixed: 100, PIMToken: 2, NearToken: 2}, []bool{false, true, false, true}},
 		{"no room to spare", 1, [2]int{1000, 18}, schedtest.Linear{GPUFixed: 100, PIMToken: 5, NearToken: 1}, []bool{false, false, false, false}},
 		{"room for one", 1, [2]int{1000, 20}, schedtest.Linear{GPUFixed: 100, PIMToken: 5, NearToken: 1}, []bool{true, false, false, false}},
-		// Two sub-batches keep the GPUs busy: 2·1000 is more than 1000 + 14·5, and what the GPUs attend comes on top.
+		// Two sub-batches keep the GPUs busy: 2·1000 is more than 1000 + 14·5, and the GPUs' attention adds to it.
 		{"busy GPUs", 2, [2]int{1000, 1000}, schedtest.Linear{GPUFixed: 1000, PIMToken: 5, NearToken: 1}, []bool{false, false, false, false}},
-		// Ranks are full with two. The third makes three tokens in 100 + 14 + 28, two take 100 + 28: 47.3 a token, for 64.
+		// Two requests fill the ranks. With the third, three tokens take 100 + 14 + 28, 47.3 each; two take 100 + 28, 64
+		// each.
 		{"full ranks", 1, [2]int{38, 1000}, schedtest.Linear{GPUFixed: 100, PIMToken: 1, NearToken: 2}, []bool{false, false, true, true}},
-		// The third makes three tokens in 100 + 14·6: 61.3 a token. At their full 19 it would be 100 + 114 for 3, 69 a token of two.
+		// With the third, three tokens take 100 + 14·6, 61.3 each. At their full 19 tokens it would be 100 + 114 for three, while
+		// two take 69 each.
 		{"at half of the output", 1, [2]int{38, 1000}, schedtest.Linear{GPUFixed: 100, PIMToken: 1, NearToken: 6}, []bool{false, false, true}},
-		// Ranks are full with two, and 14·20 on the GPUs for a third: (100 + 280)/3 is more than (100 + 28)/2.
+		// Two requests fill the ranks, and a third takes 14·20 on the GPUs: (100 + 280)/3 is more than (100 +
+		// 28)/2.
 		{"better to wait", 1, [2]int{38, 1000}, schedtest.Linear{GPUFixed: 100, PIMToken: 1, NearToken: 20}, []bool{false, false}},
 	} {
 		s := spared(c.subBatches, c.room[0], c.room[1], c.p, request(0, 10, 10), request(1, 10, 10), request(2, 10, 10), request(3, 10, 10))
@@ -85,16 +89,17 @@ func TestChoiceOfMemory(t *testing.T) {
 	}
 }
 
-// TestPromptsKeepTheGPUsBusy: GPUs that must prefill as much as requests end leave decoding to ranks, if other requests wait.
+// TestPromptsKeepTheGPUsBusy: if GPUs must prefill at the rate at which requests end, they leave decoding to ranks while
+// others wait.
 func TestPromptsKeepTheGPUsBusy(t *testing.T) {
 	serve := func(waiting int) (near bool) {
 		requests := []traces.Request{request(0, 100, 11)}
 		for i := range waiting {
 			requests = append(requests, request(1+i, 100, 11))
 		}
-		// Two requests decode on ranks, and all attend over 105 tokens at half of their output. In a sub-batch with one of them the third takes
-		// 2·60 + max(5·105, 105) = 645 in the spare memory, 2·60 + 2·5·105 = 1170 on the rankset. But where others wait, an iteration prefills
-		// 100/10 tokens for each of two: the GPUs take 3·60 + 20·60 = 1380, and 105 more with the third in the spare memory.
+		// Two requests decode on ranks, and all attend over 105 tokens at half of their output. In a sub-batch with one of them, the third
+		// takes 2·60 + max(5·105, 105) = 645 in the spare memory, and 2·60 + 2·5·105 = 1170 on the rankset. But if others wait, an iteration
+		// prefills 100/10 tokens for each of two: the GPUs take 3·60 + 20·60 = 1380, and 105 more with the third in the spare memory.
 		s := spared(2, 100_000, 1000, schedtest.Linear{GPUToken: 60, PIMToken: 5, NearToken: 1}, requests...)
 		for i := range 2 {
 			s.Requests, s.Holds = append(s.Requests, request(9, 100, 11)), append(s.Holds, memory.Reservation{Length: memory.Length{Prompt: 100, Tokens: 110}})
@@ -108,7 +113,8 @@ func TestPromptsKeepTheGPUsBusy(t *testing.T) {
 	}
 }
 
-// inTheMiddle has the GPUs take a picosecond for each token of a prompt over each before the chunk.
+// inTheMiddle makes the GPUs take a picosecond for each pair of a prompt token and a token before
+// its chunk.
 type inTheMiddle struct{ schedtest.Linear }
 
 func (inTheMiddle) GPU(s *scheduler.SubBatch, _ int64) (t units.Duration) {
@@ -118,8 +124,8 @@ func (inTheMiddle) GPU(s *scheduler.SubBatch, _ int64) (t units.Duration) {
 	return t
 }
 
-// TestPriceOfPrompts: prompts of 300 tokens in the mean, of which an iteration prefills 10 tokens for each of the two requests that run, cost
-// what chunks in their middle do: of 100 tokens behind 100, or of 20 behind 140. Short ones begin with the chunk.
+// TestPriceOfPrompts: prompts have 300 tokens on average, and an iteration prefills 10 tokens for each of the two running requests. They cost
+// what chunks in their middle cost: 100 tokens after 100, or 20 after 140. Short ones begin with the chunk.
 func TestPriceOfPrompts(t *testing.T) {
 	for chunk, want := range map[int]units.Duration{100: 20 * 100, 20: 20 * 140, 300: 0, 1000: 0} {
 		s := spared(1, 10_000, 10_000, schedtest.Linear{}, request(0, 300, 31), request(1, 200, 21), request(2, 400, 11), request(3, 900, 11))
@@ -139,8 +145,9 @@ func TestPriceOfPrompts(t *testing.T) {
 	}
 }
 
-// TestGatheredContexts: what runs beside a request attends over the tokens that it has at half of its output, or over more if it has them:
-// over 320 of 300 and 30, over 210 of 200 and 20, and a prompt of 400 with an output of 10 over 405. Those in the spare memory are apart.
+// TestGatheredContexts: a request that runs attends over the tokens that it has at half of its output, or over its present tokens if these
+// are more: 320 for 300 and 30, 210 for 200 and 20, and 405 for a prompt of 400 with an output of 10. Those in the spare memory are
+// counted apart.
 func TestGatheredContexts(t *testing.T) {
 	s := spared(2, 10_000, 10_000, schedtest.Linear{}, request(0, 300, 31), request(1, 200, 21), request(2, 400, 11), request(3, 900, 11))
 	s.Batch.Step = 7
@@ -173,8 +180,8 @@ func TestGatheredContexts(t *testing.T) {
 }
 
 // TestWaitsForSpareMemory: the spare memory has room for one of three requests, each as in TestChoiceOfMemory, and the GPUs take 98 + 14
-// for it. With another on ranks two tokens take 98 + 14 a token's time there, which is 2·112 with 9: not longer, so it goes to ranks. With
-// 10 it waits, and so does the one behind it, until the spare memory is free again.
+// for it. With another on ranks, two tokens take 98 + 14 times a token's time there. At 9 this is 2·112, not longer, so the request goes
+// to ranks. At 10 it waits until the spare memory is free again, and so does the one behind it.
 func TestWaitsForSpareMemory(t *testing.T) {
 	for _, c := range []struct {
 		rule string
@@ -207,8 +214,8 @@ func TestWaitsForSpareMemory(t *testing.T) {
 	}
 }
 
-// TestFullRanksBesideSpareMemory: the ranks are full with a request that decodes, and the spare memory has room for both that wait. After the
-// first, which the ranks refused, the second is asked, too.
+// TestFullRanksBesideSpareMemory: a decoding request fills the ranks, and the spare memory has room for both that wait. After the first,
+// which the ranks refused, the second is tried, too.
 func TestFullRanksBesideSpareMemory(t *testing.T) {
 	s := spared(1, 20, 1000, schedtest.Linear{GPUFixed: 98, PIMToken: 1, NearToken: 1}, request(0, 10, 10), request(1, 10, 10), request(2, 10, 10))
 	s.hold(t, 0, 19, false)
@@ -225,7 +232,7 @@ func TestFullRanksBesideSpareMemory(t *testing.T) {
 	}
 }
 
-// TestSpareMemoryEmpties: a request goes to ranks where it would be better in the spare memory only as long as another one is there.
+// TestSpareMemoryEmpties: a request that the spare memory suits better goes to ranks only while another one is there.
 func TestSpareMemoryEmpties(t *testing.T) {
 	serve := func(fixed units.Duration) bool {
 		var requests []traces.Request
@@ -247,16 +254,16 @@ func TestSpareMemoryEmpties(t *testing.T) {
 		sub := s.Next().Sub
 		return append(sub[0].Prefill, sub[1].Prefill...)[0].Near
 	}
-	// All requests attend over 100 tokens. With a fixed time of 4900 a single batch takes 4900 + 5·1000 with two in the spare memory. With one
-	// it takes 4900 + 6·1000, and two sub-batches 2·4900 + 2000. With none there, two sub-batches take 2·4900, which is the shortest.
-	// With 6000 the two in the spare memory take 11000, and two sub-batches without any 12000.
+	// All requests attend over 100 tokens. At a fixed time of 4900, a single batch takes 4900 + 5·1000 with two in the spare memory, and 4900
+	// + 6·1000 with one. Two sub-batches take 2·4900 + 2000 with one there, and 2·4900 with none, the shortest. At 6000, a single batch with
+	// two takes 11000, and two sub-batches with none 12000.
 	if serve(4900) || !serve(6000) {
 		t.Errorf("in the spare memory: with short fixed times %v, with long ones %v", serve(4900), serve(6000))
 	}
 }
 
-// TestFewLongOutputs: requests that outlast all that have ended do not make the outputs of others seem long. Prompts go on coming at
-// the rate at which requests end, and keep the GPUs busy.
+// TestFewLongOutputs: requests that outlast all ended ones do not raise the expected outputs of others. Prompts arrive at the rate
+// at which requests end, and keep the GPUs busy.
 func TestFewLongOutputs(t *testing.T) {
 	serve := func(ended, output int) bool {
 		requests := []traces.Request{request(0, 100, 11), request(1, 100, 11), request(2, 100, 11), request(3, 100, 5000), request(4, 100, 5000)}
@@ -273,9 +280,9 @@ func TestFewLongOutputs(t *testing.T) {
 		addAll(s, 3)
 		return s.Next().Sub[1].Prefill[0].Near
 	}
-	// Outputs have (20·10 + 2·20)/20 = 12 tokens, so an iteration prefills 100/12 tokens for each of two. On the rankset the third request
-	// attends over 106 tokens in a sub-batch of 2·60 + 5·226 = 1250, longer than the GPUs' 3·60 + 16.7·60 = 1180. In the spare memory
-	// the GPUs take 1286. Longer outputs leave the GPUs time for it, and so do outputs of which nothing is known.
+	// Outputs have (20·10 + 2·20)/20 = 12 tokens, so an iteration prefills 100/12 tokens for each of two. On the rankset, the third
+	// request attends over 106 tokens in a sub-batch of 2·60 + 5·226 = 1250, longer than the GPUs' 3·60 + 16.7·60 = 1180. With it in the
+	// spare memory, the GPUs take 1286. If outputs are longer or unknown, the GPUs have time for it.
 	for _, c := range []struct {
 		ended, output int
 		want          bool
@@ -286,7 +293,8 @@ func TestFewLongOutputs(t *testing.T) {
 	}
 }
 
-// TestEmittedTokens: they count of requests that decode, that prefill again, and of the one to be admitted.
+// TestEmittedTokens: emitted tokens count for requests that decode, that prefill again, and for the one to
+// admit.
 func TestEmittedTokens(t *testing.T) {
 	s := spared(1, 1000, 1000, schedtest.Linear{}, request(0, 10, 50), request(1, 12, 50), request(2, 10, 50))
 	s.Batch.Step = 5
@@ -300,8 +308,8 @@ func TestEmittedTokens(t *testing.T) {
 	}
 }
 
-// TestMakeRoomInSpareMemory: a request that grows in the full spare memory takes that of the request there that came last, prompts
-// first; requests on ranks keep theirs, but for prompts behind it in the queue.
+// TestMakeRoomInSpareMemory: a request that grows in the full spare memory takes the memory of the latest request there, prompts
+// first. Requests on ranks keep theirs, except prompts behind it in the queue.
 func TestMakeRoomInSpareMemory(t *testing.T) {
 	var requests []traces.Request
 	for i := range 6 {
@@ -348,7 +356,7 @@ func TestMakeRoomInSpareMemory(t *testing.T) {
 	}
 }
 
-// TestGrowthLeavesRoom: a request in the spare memory grows as long as activations and keys and values of cut prompts have room beside it.
+// TestGrowthLeavesRoom: a request in the spare memory grows as long as activations, and keys and values of cut prompts, fit beside it.
 func TestGrowthLeavesRoom(t *testing.T) {
 	s := spared(1, 1000, 0, schedtest.Linear{}, request(0, 10, 50))
 	m := schedtest.SmallModel
@@ -369,7 +377,7 @@ func TestGrowthLeavesRoom(t *testing.T) {
 	}
 }
 
-// TestGrowthTakesItsOwnMemory: where the spare memory is full, growth there takes nothing of the ranks.
+// TestGrowthTakesItsOwnMemory: if the spare memory is full, growth there takes nothing from the ranks.
 func TestGrowthTakesItsOwnMemory(t *testing.T) {
 	s := spared(1, 1000, 1000, schedtest.Linear{}, request(0, 10, 50), request(1, 10, 50), request(2, 10, 50))
 	for i, near := range []bool{true, true, false} {
@@ -390,7 +398,7 @@ func TestGrowthTakesItsOwnMemory(t *testing.T) {
 	}
 }
 
-// TestSingleBatchOfBothMemories: requests of the spare memory go with the others where two sub-batches run as one.
+// TestSingleBatchOfBothMemories: requests of the spare memory run with the others when two sub-batches run as one.
 func TestSingleBatchOfBothMemories(t *testing.T) {
 	for fixed, want := range map[units.Duration][2]int{1000: {2, 0}, 1: {1, 1}} { // each sub-batch reads all weights
 		s := spared(2, 1000, 1000, schedtest.Linear{GPUFixed: fixed, GPUToken: 10, PIMToken: 10, NearToken: 1}, request(0, 10, 9), request(1, 10, 9), request(2, 10, 9), request(3, 10, 9))
@@ -410,7 +418,8 @@ func TestSingleBatchOfBothMemories(t *testing.T) {
 	}
 }
 
-// TestPromptOfSpareMemory: the first chunk of a prompt for the spare memory reserves nothing beside it, and moves nowhere.
+// TestPromptOfSpareMemory: the first chunk of a prompt for the spare memory reserves nothing beside it and is moved
+// nowhere.
 func TestPromptOfSpareMemory(t *testing.T) {
 	for _, near := range []bool{true, false} {
 		p := schedtest.Linear{GPUToken: 1, PIMToken: 5, NearToken: 1}
@@ -429,7 +438,8 @@ func TestPromptOfSpareMemory(t *testing.T) {
 	}
 }
 
-// TestForecastOfSpareMemory: it is of the requests there, those that prefill among them, and of the outputs that have ended.
+// TestForecastOfSpareMemory: its forecast is of the requests there, with those that prefill, and of the outputs that have
+// ended.
 func TestForecastOfSpareMemory(t *testing.T) {
 	s := spared(1, 1000, 1000, schedtest.Linear{}, request(0, 10, 50), request(1, 10, 50), request(2, 12, 50), request(3, 13, 50))
 	spec := &scheduler.MemorySpec{Admission: scheduler.AdmitCurrent, MaxTokens: 60, History: 9, Margin: 1}
@@ -450,7 +460,8 @@ func TestForecastOfSpareMemory(t *testing.T) {
 	}
 }
 
-// TestFitsBesideSpare: what requests have in the spare memory is not free for activations and prompts.
+// TestFitsBesideSpare: memory that requests hold in the spare memory is not free for activations and
+// prompts.
 func TestFitsBesideSpare(t *testing.T) {
 	s := spared(1, 1000, 100, schedtest.Linear{}, request(0, 10, 50))
 	m, g := schedtest.SmallModel, &s.GPU
@@ -464,8 +475,8 @@ func TestFitsBesideSpare(t *testing.T) {
 	}
 }
 
-// TestWholePromptRuns: a prompt that is not cut has activations of all its tokens. It goes to the spare memory only where these fit beside
-// its own keys and values, else it would hold that memory and never begin.
+// TestWholePromptRuns: a prompt that is not cut has activations of all its tokens. It goes to the spare memory only if these fit beside
+// its own keys and values. Otherwise it would hold that memory and never begin.
 func TestWholePromptRuns(t *testing.T) {
 	m := schedtest.SmallModel
 	const prompt = 100

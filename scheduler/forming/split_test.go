@@ -32,8 +32,7 @@ func TestByTokens(t *testing.T) {
 	}
 }
 
-// TestSplitBeatsDealing is a case that longest-first dealing misses: 8, 7 and
-// 6, 5, 4 are even.
+// TestSplitBeatsDealing: dealing longest first misses that 8, 7 and 6, 5, 4 are even.
 func TestSplitBeatsDealing(t *testing.T) {
 	var s splitter
 	values := []int64{8, 7, 6, 5, 4}
@@ -42,7 +41,7 @@ func TestSplitBeatsDealing(t *testing.T) {
 	}
 }
 
-// TestSplitOfTwelve: of twelve values all sums are tried: 43 + 42 + 42 + 35 + 20 are half of all, which dealing, moving and exchanging miss by two.
+// TestSplitOfTwelve: for twelve values all sums are tried. 43 + 42 + 42 + 35 + 20 are half of all; dealing, moving and exchanging miss it by two.
 func TestSplitOfTwelve(t *testing.T) {
 	var s splitter
 	values := []int64{45, 43, 43, 42, 42, 39, 35, 28, 20, 13, 9, 5}
@@ -129,9 +128,9 @@ func TestByOffset(t *testing.T) {
 	})
 }
 
-// TestTurn checks that the halves of the offsets are turned so that the sub-batches
-// are as even as the offsets' differences, largest first, divide, and that the larger
-// half of the most uneven offset starts the iteration where all turns are tried.
+// TestTurn checks that the halves of the offsets are swapped so that the sub-batches are as even as
+// dividing the offsets' differences, largest first, allows. If all swaps are tried, the larger half
+// of the most uneven offset starts the iteration.
 func TestTurn(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ranksets := rapid.IntRange(1, 24).Draw(t, "ranksets")
@@ -143,7 +142,7 @@ func TestTurn(t *testing.T) {
 		b := scheduler.Batch{Sub: make([]scheduler.SubBatch, 2)}
 		var s sharer
 		s.byOffset(&b, decoding, ranksets, nil)
-		first := make([]int64, ranksets) // tokens more in the first sub-batch
+		first := make([]int64, ranksets) // extra tokens of the first sub-batch
 		for _, d := range b.Sub[0].Decode {
 			first[d.Offset] += d.Base
 		}
@@ -168,8 +167,8 @@ func TestTurn(t *testing.T) {
 	})
 }
 
-// TestByOffsetByHand: the contexts of each channel are split as even as they can be, and these splits so that both sides are even; then those of
-// each offset are turned so that the sub-batches are.
+// TestByOffsetByHand: the contexts of each channel are split as evenly as possible, and these splits so that both sides are even. Then the sides
+// of each offset are swapped so that the sub-batches are even.
 func TestByOffsetByHand(t *testing.T) {
 	type of struct{ context, offset, channel int }
 	for _, c := range []struct {
@@ -177,13 +176,15 @@ func TestByOffsetByHand(t *testing.T) {
 		requests    []of // longest first
 		first, last []int
 	}{
-		// 100 and 70 on channel 0, 90 and 50 on channel 1: differences of 30 and 40, of which one is turned.
+		// 100 and 70 on channel 0, 90 and 50 on channel 1: differences of 30 and 40, one of which is
+		// swapped.
 		{"two channels", []of{{100, 0, 0}, {90, 0, 1}, {70, 0, 0}, {50, 0, 1}}, []int{70, 90}, []int{50, 100}},
-		// Differences of 5, 4 and 3: 5 on one side, 4 and 3 on the other, which has two more, and these go to the first sub-batch.
+		// Differences of 5, 4 and 3: 5 on one side, 4 and 3 on the other, which has two more. The latter go to the first
+		// sub-batch.
 		{"three channels", []of{{105, 0, 0}, {100, 0, 0}, {54, 0, 1}, {50, 0, 1}, {13, 0, 2}, {10, 0, 2}}, []int{13, 54, 100}, []int{10, 50, 105}},
-		// 9 against 7 and 4 on channel 0, two more on the second side; 6 and 5 on channel 1.
+		// Channel 0 has 9 against 7 and 4, two more on the second side; channel 1 has 6 and 5.
 		{"a channel that begins with less", []of{{9, 0, 0}, {7, 0, 0}, {6, 0, 1}, {5, 0, 1}, {4, 0, 0}}, []int{4, 5, 7}, []int{6, 9}},
-		// As the first, which leaves 10; and 40 and 33 at another offset, which leave 7.
+		// As the first case, which leaves 10. The other offset has 40 and 33, which leave 7.
 		{"two offsets", []of{{100, 0, 0}, {90, 0, 1}, {70, 0, 0}, {50, 0, 1}, {40, 1, 2}, {33, 1, 2}}, []int{33, 70, 90}, []int{40, 50, 100}},
 		// 5 and 4 at offset 0, 20 and 10 at offset 1: the larger difference is dealt first.
 		{"the larger of two", []of{{20, 1, 0}, {10, 1, 0}, {5, 0, 0}, {4, 0, 0}}, []int{4, 20}, []int{5, 10}},
@@ -194,7 +195,7 @@ func TestByOffsetByHand(t *testing.T) {
 			decoding = append(decoding, scheduler.Decoding{Request: int32(i), Base: int64(r.context) - step, Offset: int32(r.offset)})
 		}
 		var s sharer
-		for again := range 2 { // nothing stays of an earlier split
+		for again := range 2 { // an earlier split leaves nothing
 			b := scheduler.Batch{Step: step, Sub: make([]scheduler.SubBatch, 2)}
 			s.byOffset(&b, decoding, 2, func(request int32) int { return c.requests[request].channel })
 			for i, want := range [][]int{c.first, c.last} {
@@ -210,9 +211,9 @@ func TestByOffsetByHand(t *testing.T) {
 	}
 }
 
-// TestByOffsetBegins checks that where requests of an offset begin on different channels, each sub-batch has half of the
-// tokens that begin on each, as evenly as these divide, and in all no less even an offset than its most uneven channel; and that
-// nothing changes where all begin on one.
+// TestByOffsetBegins: if requests of an offset begin on different channels, each sub-batch gets half of the tokens of each
+// channel, as evenly as these divide. In total an offset is at least as even as its most uneven channel. If all begin on one
+// channel, nothing changes.
 func TestByOffsetBegins(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ranksets, channels := rapid.IntRange(1, 4).Draw(t, "ranksets"), rapid.IntRange(1, 4).Draw(t, "channels")

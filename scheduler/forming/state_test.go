@@ -24,9 +24,9 @@ func addAll(s *Scheduler, n int) (rejected int) {
 	return rejected
 }
 
-// TestLaws runs random requests to the end under random costs and memories:
-// every request prefills its prompt in order and once, decodes in every
-// iteration after it until its output is complete, and memory returns to zero.
+// TestLaws runs random requests to the end under random costs and memories. Every request prefills
+// its prompt in order and once, then decodes in every iteration until its output is complete.
+// Memory returns to zero.
 func TestLaws(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
@@ -36,8 +36,8 @@ func TestLaws(t *testing.T) {
 	})
 }
 
-// runRandom runs one random system. Its sizes are uniform: most that rapid draws
-// are 1 or 2, and such requests never fill a memory and are never cut.
+// runRandom runs one random system. Its sizes are uniform, since most that rapid draws are 1 or 2,
+// and such requests never fill a memory and are never cut.
 func runRandom(t *rapid.T, rng *rand.Rand) {
 	between := func(low, high int) int { return low + rng.IntN(high-low+1) }
 	flip := func() bool { return rng.IntN(2) == 1 }
@@ -134,7 +134,7 @@ func runRandom(t *rapid.T, rng *rand.Rand) {
 	f.checkLengths(t, &s.State)
 }
 
-// checkPolicy checks what the policies of continuous batching promise of a batch.
+// checkPolicy checks what the policies of continuous batching guarantee for a batch.
 func checkPolicy(t *rapid.T, s *Scheduler) {
 	if s.Policy == scheduler.PolicySubBatches {
 		return
@@ -150,7 +150,7 @@ func checkPolicy(t *rapid.T, s *Scheduler) {
 	if decoding > 0 && decoding != len(s.Decoding) {
 		t.Fatalf("%d of %d requests decode", decoding, len(s.Decoding))
 	}
-	// A prompt that fits the GPUs only as a whole may be longer.
+	// A prompt that the GPUs can only run whole may be longer.
 	if prompts > 1 && prefill+decoding > s.Batching.MaxBatchTokens {
 		t.Fatalf("%d prompt tokens and %d decoding requests in a batch of at most %d tokens", prefill, decoding, s.Batching.MaxBatchTokens)
 	}

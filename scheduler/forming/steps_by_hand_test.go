@@ -11,8 +11,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestComesAndGoesByHand: requests are dealt to the sub-batches anew after any comes or goes, and the head of the queue asks again after
-// memory was freed.
+// TestComesAndGoesByHand: after any request arrives or ends, all are dealt to the sub-batches anew. After memory was freed, the head of
+// the queue is tried again.
 func TestComesAndGoesByHand(t *testing.T) {
 	quiet := func(int32, int) {}
 	for name, c := range map[string]struct {
@@ -53,7 +53,7 @@ func TestComesAndGoesByHand(t *testing.T) {
 	}
 }
 
-// TestSubBatchesVerifyDrafts: each sub-batch knows how many tokens of a request a step verifies, where it verifies more than one.
+// TestSubBatchesVerifyDrafts: each sub-batch has the number of tokens that a step verifies per request, if it is more than one.
 func TestSubBatchesVerifyDrafts(t *testing.T) {
 	for verified, want := range map[int]int{0: 0, 1: 0, 2: 2, 5: 5} {
 		s := byHand(scheduler.AdmitFinal, false)
@@ -67,8 +67,8 @@ func TestSubBatchesVerifyDrafts(t *testing.T) {
 	}
 }
 
-// TestDraftsByHand: a request grows to the context of its step and the drafts of it, formed ahead of two steps; what it has emitted when it loses its
-// memory are the tokens of its context beyond the prompt.
+// TestDraftsByHand: a request grows to the context of its step and its drafts, or of two steps if formed ahead. When it is preempted, its emitted
+// tokens are those of its context beyond the prompt.
 func TestDraftsByHand(t *testing.T) {
 	for verified := range 4 {
 		for i, ahead := range []bool{false, true, false, true} {
@@ -93,7 +93,7 @@ func TestDraftsByHand(t *testing.T) {
 			}
 			s.Holds[0].Tokens = 13 + more // enough as it is
 			s.GrowAll(func() int32 { return 0 })
-			// Output 5, the last of which comes in step 4: 2 before step 2. Contexts of 13 after prompts of 10 say 3 with drafts.
+			// Output 5, the last token in step 4: 2 tokens before step 2. With drafts, contexts of 13 after prompts of 10 mean 3.
 			emitted := 2
 			if drafts > 0 {
 				emitted = 3
@@ -105,14 +105,15 @@ func TestDraftsByHand(t *testing.T) {
 	}
 }
 
-// TestAcceptedByHand: where every draft is accepted, a step of three tokens emits three, or what is left. Contexts go on by what was accepted.
+// TestAcceptedByHand: if every draft is accepted, a step of three tokens emits three, or what is left. Contexts grow by what was accepted.
 func TestAcceptedByHand(t *testing.T) {
 	s := byHand(scheduler.AdmitFinal, true)
 	s.Speculation = scheduler.Speculation{Verified: 3, Acceptance: 1}
 	for i := range s.Requests {
 		s.Requests[i].Output = 5
 	}
-	// Contexts of 11 to 14 after prompts of 10: 4 to 1 are left, of which 3, 3, 2 and 1 come now.
+	// Contexts of 11 to 14 after prompts of 10: 4 to 1 tokens are left, of which 3, 3, 2 and 1 come
+	// now.
 	for i := range int32(4) {
 		d := scheduler.Decoding{Request: i, Base: 11 + int64(i), Last: 9}
 		switch i {
@@ -154,7 +155,7 @@ func TestAcceptedByHand(t *testing.T) {
 	}
 }
 
-// ramp predicts as much time on the GPUs as there are prompt tokens and some more, and a fixed time of the PIM.
+// ramp predicts a GPU time equal to the prompt tokens plus a constant, and a fixed time of the PIM.
 type ramp struct{ more, pim units.Duration }
 
 func (r ramp) GPU(s *scheduler.SubBatch, _ int64) units.Duration {
@@ -163,8 +164,8 @@ func (r ramp) GPU(s *scheduler.SubBatch, _ int64) units.Duration {
 
 func (r ramp) PIM(*scheduler.SubBatch, int64, int) units.Duration { return r.pim }
 
-// TestCutByHand: a prompt is cut where GPUs and PIM take most nearly as long, at multiples, or at the end of it; but at no less than the iteration
-// lacks of its minimum. What cannot be cut is taken where the GPUs have time left or the minimum is not met.
+// TestCutByHand: a prompt is cut where the times of GPUs and PIM are closest, at multiples or at its end, but not below what the iteration's
+// minimum lacks. A prompt that cannot be cut is taken if the GPUs have time left or the minimum is not met.
 func TestCutByHand(t *testing.T) {
 	for _, multiple := range []int{1, 4, 7} {
 		for target := -5; target <= 30; target++ { // tokens for which the GPUs have time
@@ -198,8 +199,8 @@ func TestCutByHand(t *testing.T) {
 	}
 }
 
-// TestRoomByHand: how much of a prompt the GPUs have room for, beside three tokens of the batch and the keys and values of two others: a cut one keeps
-// all of its own there, a whole one none.
+// TestRoomByHand: how much of a prompt fits on the GPUs, beside three tokens of the batch and the keys and values of two other prompts. A cut prompt
+// keeps all of its own there, a whole one none.
 func TestRoomByHand(t *testing.T) {
 	const batched, others = 3, 2
 	for _, chunking := range []bool{true, false} {
@@ -244,8 +245,8 @@ func TestRoomByHand(t *testing.T) {
 	}
 }
 
-// TestIterationByHand: one sub-batch takes the GPUs' time and what ranks take longer than the GPUs attend. Two take no less than the GPUs do for both
-// with the prompts, and no less than either takes alone.
+// TestIterationByHand: one sub-batch takes the GPUs' time, plus the time by which ranks attend longer than the GPUs. Two take at least the GPUs' time
+// for both with the prompts, and at least what either takes alone.
 func TestIterationByHand(t *testing.T) {
 	s := byHand(scheduler.AdmitFinal, false)
 	s.Batch.Step = 0
@@ -310,8 +311,8 @@ func TestIterationByHand(t *testing.T) {
 	}
 }
 
-// TestPutByHand: requests of each place are put in the two sub-batches in turn. What is taken away leaves things as they were. Where the spare memory is
-// emptied, each of its requests goes to the rankset offset of fewest tokens.
+// TestPutByHand: requests of each place go to the two sub-batches in turn. Taking one away restores the sums. When the spare memory is emptied, each of
+// its requests goes to the rankset offset with the fewest tokens.
 func TestPutByHand(t *testing.T) {
 	s := byHand(scheduler.AdmitFinal, false)
 	s.Ledger = memory.NewLedger(memory.LedgerSpec{Ranksets: 3, Layers: 3, HeadsPerChannel: 1, UnitTokens: 1, Capacity: 100, Rotation: true})
@@ -352,7 +353,7 @@ func TestPutByHand(t *testing.T) {
 	}
 }
 
-// TestExpectedByHand: requests attend over half of the output that admission expects, which is what it has memory for, or the mean that it learns.
+// TestExpectedByHand: requests attend over half of the output that admission expects: what it has memory for, or the mean that it learned.
 func TestExpectedByHand(t *testing.T) {
 	for _, c := range []struct {
 		admission string
@@ -385,7 +386,7 @@ func TestExpectedByHand(t *testing.T) {
 	}
 }
 
-// TestReserveUnblocks: a request that was refused, and has memory now, blocks the queue no more.
+// TestReserveUnblocks: a request that was refused and now has memory no longer blocks the queue.
 func TestReserveUnblocks(t *testing.T) {
 	s := byHand(scheduler.AdmitFinal, true)
 	for request, onHost := range []bool{false, true} {
@@ -398,7 +399,7 @@ func TestReserveUnblocks(t *testing.T) {
 	}
 }
 
-// TestStreakBeforeSteps: with a streak of two, and one request or three that decode, each third iteration is a step while prompts wait.
+// TestStreakBeforeSteps: with a streak of two and one or three requests that decode, each third iteration is a step while prompts wait.
 func TestStreakBeforeSteps(t *testing.T) {
 	for decoding := 1; decoding <= 3; decoding += 2 {
 		var requests []traces.Request
@@ -431,7 +432,7 @@ func TestStreakBeforeSteps(t *testing.T) {
 	}
 }
 
-// asked counts how often the GPUs' time is predicted.
+// asked counts the predictions of the GPUs' time.
 type asked struct {
 	schedtest.Linear
 	times *int
@@ -442,7 +443,8 @@ func (a asked) GPU(s *scheduler.SubBatch, step int64) units.Duration {
 	return a.Linear.GPU(s, step)
 }
 
-// TestAdaptsWhereItDeals: two sub-batches are compared with one where requests are dealt anew or prompts come, and not in between.
+// TestAdaptsWhereItDeals: two sub-batches are compared with one when requests are dealt anew or prompts arrive, and not in
+// between.
 func TestAdaptsWhereItDeals(t *testing.T) {
 	var times int
 	requests := []traces.Request{{Input: 10, Output: 200}, {ID: 1, Input: 10, Output: 200}, {ID: 2, Input: 10, Output: 200}}

@@ -12,7 +12,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestPausedByHand: a request that sat out steps 6 to 8 attends in step 8 over what it would have in step 5, and ends three steps later.
+// TestPausedByHand: a request that sat out steps 6 to 8 attends in step 8 over what it would have attended over in step 5, and ends
+// three steps later.
 func TestPausedByHand(t *testing.T) {
 	p := Paused{Decoding: scheduler.Decoding{Base: 10, Last: 20}, Settled: 5, Since: 100}
 	before := p.Context(5)
@@ -26,8 +27,8 @@ func TestPausedByHand(t *testing.T) {
 	}
 }
 
-// TestUnfilledRowsByHand: rows of 4 tokens. The GPUs have 10 and 7 tokens in 5 rows of 20, 3 unfilled. The host has 5 and 9 in 5 rows, 6 unfilled, of a request that
-// sits out the context of the step in which it stopped. A request in the spare memory is not in these rows.
+// TestUnfilledRowsByHand: rows of 4 tokens. The GPUs have 10 and 7 tokens in 5 rows of 20, 3 unfilled. The host has 5 and 9 in 5 rows, 6 unfilled; a request that
+// sits out has the context of the step in which it stopped. A request in the spare memory is not in these rows.
 func TestUnfilledRowsByHand(t *testing.T) {
 	rows := func(units int64) *memory.Ledger {
 		return memory.NewLedger(memory.LedgerSpec{Ranksets: 1, Layers: 1, HeadsPerChannel: 1, UnitTokens: 4, Capacity: units})
@@ -65,8 +66,8 @@ func TestUnfilledRowsByHand(t *testing.T) {
 	}
 }
 
-// TestWindowsByHand: windows of requests that decode and that prefill add up. Where a window does not fit with the rest, a request is refused, by the memory
-// that it asked for, or waits for an iteration of fewer tokens.
+// TestWindowsByHand: windows of requests that decode and that prefill add up. If a window does not fit with the rest, the request is refused for the memory
+// that it needs, or waits for an iteration of fewer tokens.
 func TestWindowsByHand(t *testing.T) {
 	s := byHand(scheduler.AdmitFinal, false)
 	s.GPU.Window, s.GPU.HoldsKV = 3, false
@@ -111,7 +112,8 @@ func TestWindowsByHand(t *testing.T) {
 		if got := [2]Refusal{s.Queue.Refusal, s.Host.Refusal}; got != want {
 			t.Errorf("on the host %t: refusals %+v, by hand %+v", onHost, got, want)
 		}
-		// Beside two tokens of the batch the chunk and the window do not fit, and nobody is refused for long.
+		// Beside two tokens of the batch, the chunk and the window do not fit, but nobody is refused for
+		// long.
 		s = fresh()
 		s.GPU.Free = s.GPU.KVBytes(3) + s.GPU.Model.ActivationBytes(5)
 		s.Batch.Sub[0].Prefill = []scheduler.Chunk{{Tokens: 2}}
@@ -131,7 +133,7 @@ func TestWindowsByHand(t *testing.T) {
 	}
 }
 
-// TestOrderLawByHand: with a host nobody waits behind a request that came later.
+// TestOrderLawByHand: with a host, nobody waits behind a later arrival.
 func TestOrderLawByHand(t *testing.T) {
 	for _, c := range []struct {
 		requests []int32
@@ -153,7 +155,7 @@ func TestOrderLawByHand(t *testing.T) {
 	}
 }
 
-// TestRoomOfHostsByHand: a request goes to the host whole, or in chunks of 4 where the GPUs hold its prompt until the last.
+// TestRoomOfHostsByHand: a request goes to the host whole, or in chunks of 4 if the GPUs hold its prompt until the last.
 func TestRoomOfHostsByHand(t *testing.T) {
 	for _, c := range []struct {
 		prompt, tokens, batch int
@@ -181,7 +183,7 @@ func TestRoomOfHostsByHand(t *testing.T) {
 	}
 }
 
-// TestStagedByHand: a prompt that goes to the host and is cut has memory on the GPUs for all of it, once.
+// TestStagedByHand: a cut prompt for the host holds memory on the GPUs for all of it, once.
 func TestStagedByHand(t *testing.T) {
 	s := byHand(scheduler.AdmitFinal, true)
 	for _, c := range []struct {
@@ -198,7 +200,8 @@ func TestStagedByHand(t *testing.T) {
 	}
 }
 
-// TestFilledByHand: the rest of a prompt whose first six tokens are done leaves room for the next one, and a cut prompt none.
+// TestFilledByHand: the rest of a prompt whose first six tokens are done leaves room for the next one; a prompt that is cut
+// again leaves none.
 func TestFilledByHand(t *testing.T) {
 	s := byHand(scheduler.AdmitFinal, false)
 	s.Policy = scheduler.PolicyChunkedPrefill
@@ -219,7 +222,7 @@ func TestFilledByHand(t *testing.T) {
 	}
 }
 
-// TestStepsGrowByHand: in each step a request that grows takes memory for its next token, and the step that deals is the first and each DealEvery behind.
+// TestStepsGrowByHand: in each step a growing request takes memory for its next token. Requests are dealt in the first step and every DealEvery steps.
 func TestStepsGrowByHand(t *testing.T) {
 	for admission, grows := range map[string]bool{scheduler.AdmitCurrent: true, scheduler.AdmitFinal: false} {
 		s := byHand(admission, false)
@@ -250,8 +253,8 @@ func TestStepsGrowByHand(t *testing.T) {
 	}
 }
 
-// TestImproveByHand: after the last change no move of a value to the other side, and no exchange of two, makes the sums more even; and the difference is that of the
-// sums at last, whichever side was larger.
+// TestImproveByHand: at the end, neither a move of a value to the other side nor an exchange of two makes the sums more even. The difference returned is that of the
+// final sums, whichever side was larger.
 func TestImproveByHand(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	changed := [2]int{}
@@ -305,8 +308,8 @@ func TestImproveByHand(t *testing.T) {
 	}
 }
 
-// TestDraftsOfManyByHand: drafts of all requests add up, of those with Offset apart from their place, and only where steps verify any. Requests
-// on the host go on by what their step accepted, unless it was their last.
+// TestDraftsOfManyByHand: the drafts of all requests add up, those with an Offset apart, and only if steps verify any. Requests on the host
+// grow by what their step accepted, unless it was their last.
 func TestDraftsOfManyByHand(t *testing.T) {
 	s := byHand(scheduler.AdmitFinal, true)
 	s.Speculation = scheduler.Speculation{Verified: 3, Acceptance: 1}
@@ -345,7 +348,7 @@ func TestDraftsOfManyByHand(t *testing.T) {
 	}
 }
 
-// TestPlacesOfRequests: a request on the host is movable where the GPUs could hold its own length, and its chunks say where they go.
+// TestPlacesOfRequests: a request on the host is movable if the GPUs could hold its full length, and its chunks say where they go.
 func TestPlacesOfRequests(t *testing.T) {
 	for request, movable := range map[int32]bool{0: true, 1: false} {
 		s := byHand(scheduler.AdmitFinal, true)
@@ -364,7 +367,8 @@ func TestPlacesOfRequests(t *testing.T) {
 	}
 }
 
-// TestExpiredDuringByHand: requests that came during an iteration are dropped as others are, and those that stay wait.
+// TestExpiredDuringByHand: requests that arrived during an iteration are dropped as others are, and those that stay
+// wait.
 func TestExpiredDuringByHand(t *testing.T) {
 	s, _ := small(scheduler.PolicyPrefillFirst, 100, [2]int{20, 4}, [2]int{20, 4}, [2]int{20, 4})
 	s.during.came = []Waiting{{Request: 0, Prompt: 20}, {Request: 1, Prompt: 20, begun: true, finished: 1}, {Request: 2, Prompt: 20}}
@@ -373,7 +377,7 @@ func TestExpiredDuringByHand(t *testing.T) {
 	}
 }
 
-// TestEndsAreLearned: forecasts of both memories learn from requests that end.
+// TestEndsAreLearned: the forecasts of both memories learn from requests that end.
 func TestEndsAreLearned(t *testing.T) {
 	s := byHand(scheduler.AdmitMax, false)
 	if got := s.FinalTokens(&s.Requests[0]); got != 40 { // memory.max_tokens

@@ -9,7 +9,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestLedgerByHand: three layers of two heads have 6 units of 16 tokens for each 16 tokens of a request.
+// TestLedgerByHand: three layers of two heads take 6 units for each 16 tokens of a request.
 func TestLedgerByHand(t *testing.T) {
 	ledger := func(units int64) *Ledger {
 		return NewLedger(LedgerSpec{Ranksets: 1, Layers: 3, HeadsPerChannel: 2, UnitTokens: 16, Capacity: units})
@@ -36,7 +36,8 @@ func TestLedgerByHand(t *testing.T) {
 	}
 }
 
-// TestCachedUnitsByHand: a block of 16 tokens on two ranksets has 2 heads of 2 layers on one, of 1 on the other: 6 units.
+// TestCachedUnitsByHand: a block of 16 tokens on two ranksets has 2 heads of 2 layers on one, and of 1 layer on the
+// other: 6 units.
 func TestCachedUnitsByHand(t *testing.T) {
 	l := NewLedger(LedgerSpec{Ranksets: 2, Layers: 3, HeadsPerChannel: 2, UnitTokens: 16, Capacity: 100, Rotation: true})
 	l.KeepPrefixes(16, 10, scheduler.PlaceByPrefix)

@@ -8,8 +8,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestBlocksOfClasses: a block of 512 tokens of a latent of 1,152 bytes in three layers and an index key of 132 bytes in two has 32 units of
-// 16 tokens' latents in each layer and 3 whole ones of index keys; a request holds what its own tokens and what is left of blocks take.
+// TestBlocksOfClasses: a block has 512 tokens, with latents of 1,152 bytes in three layers and index keys of 132 bytes in two. It takes 32
+// units of 16 tokens' latents in each layer and 3 whole ones of index keys. A request holds the units of its own tokens and of what is left
+// of blocks.
 func TestBlocksOfClasses(t *testing.T) {
 	l := NewLedger(LedgerSpec{Ranksets: 1, Layers: 1, HeadsPerChannel: 1, UnitTokens: 16, Capacity: 1 << 20, UnitBytes: 16 * 1152,
 		Classes: []HeadClass{{Heads: 3, TokenBytes: 1152}, {Heads: 2, TokenBytes: 132}}})
@@ -27,8 +28,8 @@ func TestBlocksOfClasses(t *testing.T) {
 	}
 }
 
-// TestCacheOfClasses reserves, keeps, grows and releases at random in a ledger of two classes: the cache's own check holds, memory never
-// exceeds its capacity, what nobody shares takes as much as without blocks, and nothing is left at the end.
+// TestCacheOfClasses reserves, keeps, grows and releases at random in a ledger of two classes. The cache's own check holds, memory never
+// exceeds its capacity, unshared requests take as much as without blocks, and nothing is left at the end.
 func TestCacheOfClasses(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		number := func(name string, from, to int) int { return rapid.IntRange(from, to).Draw(t, name) }

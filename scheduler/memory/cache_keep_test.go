@@ -10,8 +10,8 @@ import (
 	"github.com/l3sim/l3sim/traces"
 )
 
-// TestHostDropsWhatIsKept: where the cache is full and a request keeps a block that is in the host's memory, what makes way may have
-// the host drop just that block.
+// TestHostDropsWhatIsKept: the cache is full, and a request keeps a block that is in the host's memory. The eviction may then make
+// the host drop that same block.
 func TestHostDropsWhatIsKept(t *testing.T) {
 	l := NewLedger(LedgerSpec{Ranksets: 1, Layers: 1, HeadsPerChannel: 1, UnitTokens: 512, Capacity: 100})
 	l.KeepPrefixes(512, 1, scheduler.PlaceByPrefix)
@@ -37,8 +37,8 @@ func TestHostDropsWhatIsKept(t *testing.T) {
 	}
 }
 
-// TestBackFromTheHost: a block that comes back takes the place of the one that was used least lately, which goes to the host in turn. Where all
-// blocks have a place, none moves.
+// TestBackFromTheHost: a block that returns takes the place of the least recently used one, which moves to the host. If all blocks have a
+// place, none moves.
 func TestBackFromTheHost(t *testing.T) {
 	for _, c := range []struct {
 		most         int64
@@ -58,7 +58,7 @@ func TestBackFromTheHost(t *testing.T) {
 			l.Keep(&r, &h)
 			return r
 		}
-		for hash := range c.blocks { // where these are more than the places, the first goes to the host
+		for hash := range c.blocks { // for hash := range c.blocks { // if these are more than the places, the first moves to the host
 			l.Release(reserve(hash))
 		}
 		r := reserve(0)
@@ -75,8 +75,8 @@ func TestBackFromTheHost(t *testing.T) {
 	}
 }
 
-// TestForecastOfShared: the forecast of requests that share a prefix is that of requests without it, in a memory without the place
-// that it takes once. That of a request that shares with no other is the same as without a cache.
+// TestForecastOfShared: the forecast for requests that share a prefix equals that for requests without it, in a memory smaller by
+// the prefix. The forecast for a request that shares with no other is the same as without a cache.
 func TestForecastOfShared(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
@@ -122,8 +122,8 @@ func TestForecastOfShared(t *testing.T) {
 	})
 }
 
-// TestPlacement: of two ranksets, the first of which has a request's prefix and another request beside it, the one with most of the prefix takes the request, or the one
-// with less to do.
+// TestPlacement: the first of two ranksets has a request's prefix and another request. The request goes to the rankset with most of its
+// prefix, or to the one with less to do.
 func TestPlacement(t *testing.T) {
 	for placement, want := range map[string]int{scheduler.PlaceByPrefix: 0, scheduler.PlaceForBalance: 1} {
 		l := NewLedger(LedgerSpec{Ranksets: 2, Layers: 2, HeadsPerChannel: 1, UnitTokens: 512, Capacity: 100})
@@ -137,7 +137,7 @@ func TestPlacement(t *testing.T) {
 	}
 }
 
-// TestFewHashes: of a request with fewer hashes than its prompt has blocks, only these are known.
+// TestFewHashes: of a request with fewer hashes than its prompt has blocks, only those blocks are known.
 func TestFewHashes(t *testing.T) {
 	for hash, want := range map[int]int{traces.BlockTokens: traces.BlockTokens, 16: 16, 1024: 1024, 4096: 1999} {
 		c := cache{hash: hash}
@@ -148,8 +148,8 @@ func TestFewHashes(t *testing.T) {
 	}
 }
 
-// TestHashesOfOtherBlocks: of prompts whose hashes name other blocks than 512 tokens, a prompt finds the whole blocks of the cache that
-// lie within the hashes that it has in common with one before.
+// TestHashesOfOtherBlocks: hashes are of blocks of other lengths than 512 tokens. A prompt then finds the cache's whole blocks within
+// the hashes that it shares with an earlier one.
 func TestHashesOfOtherBlocks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		block := traces.BlockTokens >> rapid.IntRange(0, 6).Draw(t, "halvings")
@@ -184,8 +184,8 @@ func TestHashesOfOtherBlocks(t *testing.T) {
 	})
 }
 
-// TestBlocksWithinHashes: where a hash of the trace names several blocks, a prompt finds what it has in common with one that came
-// before, to the last whole block.
+// TestBlocksWithinHashes: if a hash of the trace covers several blocks, a prompt finds what it shares with an earlier one, to the
+// last whole block.
 func TestBlocksWithinHashes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		block := traces.BlockTokens >> rapid.IntRange(0, 9).Draw(t, "halvings")
@@ -216,8 +216,8 @@ func TestBlocksWithinHashes(t *testing.T) {
 	})
 }
 
-// TestPrefixTokens: prompts that begin with the same prefix of a built-in trace have its whole blocks of the cache in common, and no
-// more, whatever hashes of 512 tokens say; those with another prefix have nothing in common.
+// TestPrefixTokens: prompts with the same prefix of a built-in trace share its whole blocks of the cache and no more, whatever
+// hashes of 512 tokens say. Those with another prefix share nothing.
 func TestPrefixTokens(t *testing.T) {
 	for block := 1; block <= 4*traces.BlockTokens; block *= 2 {
 		for _, tokens := range []int{1, 15, 16, 64, 300, 511, 512, 513, 600, 1000, 1024, 1500, 2500, 4096} {

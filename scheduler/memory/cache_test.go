@@ -12,15 +12,15 @@ import (
 	"github.com/l3sim/l3sim/traces"
 )
 
-// naive is a cache by definition: every block is known by the whole text up to its end, and which one was used longest ago
-// by a list.
+// naive is a cache by definition: each block is known by the whole text up to its end, and a list holds the order of last
+// use.
 type naive struct {
 	spec   *LedgerSpec
 	tokens int
 	most   int
 	users  map[string]int
-	order  []string // blocks that nobody uses, the one used longest ago first
-	host   []string // blocks in the host's memory, the one that came there first first
+	order  []string // order  []string // unused blocks, least recently used first
+	host   []string // host   []string // blocks in the host's memory, in order of arrival
 	hosts  int      // that it holds
 	up     int      // blocks that came back
 	live   []kept
@@ -41,7 +41,8 @@ func (n *naive) offsetOf(path string) (offset int) {
 	return offset
 }
 
-// found returns how many blocks of the first so many tokens of a text are there, and can be at once with all that is in use.
+// found returns how many of the first blocks of a text are there, limited by tokens, and fit at once with all that is in
+// use.
 func (n *naive) found(offset int, text []uint64, tokens int) (blocks int) {
 	inUse := 0
 	for _, users := range n.users {
@@ -69,7 +70,7 @@ func forget(list *[]string, p string) bool {
 	return len(*list) < before
 }
 
-// evict has the block at a place of the order make way.
+// evict evicts the block at a place of the order.
 func (n *naive) evict(at int) {
 	p := n.order[at]
 	n.order = slices.Delete(n.order, at, at+1)
@@ -81,7 +82,7 @@ func (n *naive) evict(at int) {
 	}
 }
 
-// units counts the units in use by rank: by requests, and by blocks that nobody uses.
+// units counts the units by rank: used by requests, and of unused blocks.
 func (n *naive) units() (used, idle []int64) {
 	used, idle = make([]int64, n.spec.Ranksets), make([]int64, n.spec.Ranksets)
 	add := func(to []int64, offset, tokens int) {
@@ -109,7 +110,7 @@ func (n *naive) units() (used, idle []int64) {
 	return used, idle
 }
 
-// use adds a user to the first blocks of a text, or with sign -1 takes one away.
+// use adds a user to the first blocks of a text, or removes one if sign is -1.
 func (n *naive) use(offset int, text []uint64, blocks, sign int) {
 	for i := blocks - 1; i >= 0; i-- { // the last block is given up first
 		p := path(offset, text, i)
@@ -126,7 +127,7 @@ func (n *naive) use(offset int, text []uint64, blocks, sign int) {
 	}
 }
 
-// shrink has blocks that nobody uses make way while a rank, one after the other, holds too much.
+// shrink evicts unused blocks while a rank, one after the other, holds too much.
 func (n *naive) shrink() {
 	on := func(p string, rank int) bool {
 		for layer := range n.spec.Layers {
@@ -165,9 +166,9 @@ func (n *naive) keep(k *kept, tokens int) {
 	}
 }
 
-// TestCacheByDefinition reserves, keeps, grows and releases at random, texts that often begin alike: every request gets the
-// longest prefix of the offsets with room, blocks that nobody uses make way in the order in which they were given up, those
-// behind others first, and memory is what the definition says.
+// TestCacheByDefinition reserves, keeps, grows and releases at random, with texts that often begin alike. Every request
+// gets the longest prefix among the offsets with room. Unused blocks are evicted in the order in which they were given up,
+// later blocks of a text first. Memory is as defined.
 func TestCacheByDefinition(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))

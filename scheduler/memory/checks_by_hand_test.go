@@ -8,7 +8,7 @@ import (
 	"github.com/l3sim/l3sim/traces"
 )
 
-// TestSharedByHand: of two blocks of 16 tokens the second request uses one, the first both. In a sub-batch they share 16 tokens.
+// TestSharedByHand: of two blocks of 16 tokens the first request uses both, the second one. In a sub-batch they share 16 tokens.
 func TestSharedByHand(t *testing.T) {
 	l := NewLedger(LedgerSpec{Ranksets: 1, Layers: 1, HeadsPerChannel: 1, UnitTokens: 16, Capacity: 100})
 	l.KeepPrefixes(16, 10, scheduler.PlaceByPrefix)
@@ -43,7 +43,7 @@ func TestSharedByHand(t *testing.T) {
 	}
 }
 
-// TestLongStretchByHand: two requests use the same three blocks of 16 tokens, which are one stretch of 48.
+// TestLongStretchByHand: two requests use the same three blocks of 16 tokens, which form one run of 48.
 func TestLongStretchByHand(t *testing.T) {
 	l := NewLedger(LedgerSpec{Ranksets: 1, Layers: 1, HeadsPerChannel: 1, UnitTokens: 16, Capacity: 100})
 	l.KeepPrefixes(16, 10, scheduler.PlaceByPrefix)
@@ -65,7 +65,8 @@ func TestLongStretchByHand(t *testing.T) {
 	}
 }
 
-// TestOrderOfSharesByHand: a stretch that spares fewer tokens comes after one that spares more. Two spare their tokens once, three twice.
+// TestOrderOfSharesByHand: a run that saves fewer tokens comes after one that saves more. Two requests save their tokens once, three
+// twice.
 func TestOrderOfSharesByHand(t *testing.T) {
 	l := NewLedger(LedgerSpec{Ranksets: 1, Layers: 1, HeadsPerChannel: 1, UnitTokens: 16, Capacity: 100})
 	l.KeepPrefixes(16, 10, scheduler.PlaceByPrefix)
@@ -85,7 +86,8 @@ func TestOrderOfSharesByHand(t *testing.T) {
 	}
 }
 
-// TestOutlastedByHand: a request that has emitted more than any output that is expected runs on for that many steps, and then ends.
+// TestOutlastedByHand: a request that has emitted more than any expected output is expected to run for as many steps more, and then
+// to end.
 func TestOutlastedByHand(t *testing.T) {
 	f := NewForecast(&scheduler.MemorySpec{Admission: scheduler.AdmitCurrent, MaxTokens: 8, History: 5}, 1)
 	f.Ended(3)

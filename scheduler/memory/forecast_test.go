@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// known is what a forecast is made from, for sums written out from the definitions.
+// known is the input of a forecast, for sums written out from the definitions.
 type known struct {
 	spec    LedgerSpec
 	memory  *scheduler.MemorySpec
@@ -20,7 +20,7 @@ type known struct {
 	running []growing // the last one is to be admitted
 }
 
-// drawKnown draws a history, which a forecast remembers a part of, and requests.
+// drawKnown draws requests and a history, of which a forecast remembers a part.
 func drawKnown(rng *rand.Rand) (*known, *Forecast, *Ledger) {
 	between := func(low, high int) int { return low + rng.IntN(high-low+1) }
 	w := &known{spec: LedgerSpec{
@@ -42,7 +42,7 @@ func drawKnown(rng *rand.Rand) (*known, *Forecast, *Ledger) {
 	return w, f, l
 }
 
-// longest is the longest output that is expected: twice the longest so far.
+// longest is the longest expected output: twice the longest so far.
 func (w *known) longest() int {
 	seen := slices.Max(append([]int{0}, w.lengths...))
 	for _, r := range w.running {
@@ -80,8 +80,8 @@ func (w *known) longer(tokens int) float64 {
 	return chance
 }
 
-// need returns mean and variance of what a rank holds of the requests that are there
-// after there steps, each with its size after size steps.
+// need returns the mean and variance of what a rank holds: of the requests present after there
+// steps, each with its size after size steps.
 func (w *known) need(rank, there, size int) (mean, variance float64) {
 	for _, r := range w.running {
 		p := 1.0
@@ -98,8 +98,8 @@ func (w *known) need(rank, there, size int) (mean, variance float64) {
 	return mean, variance
 }
 
-// TestForecastIsTheProductLimit compares what a forecast expects with sums written
-// out, and what it fits.
+// TestForecastIsTheProductLimit compares a forecast's expectations, and what it fits, with sums
+// written out.
 func TestForecastIsTheProductLimit(t *testing.T) {
 	near := func(a, b float64) bool { return math.Abs(a-b) <= 1e-9*(1+math.Abs(b)) }
 	rapid.Check(t, func(t *rapid.T) {
@@ -132,7 +132,7 @@ func TestForecastIsTheProductLimit(t *testing.T) {
 	})
 }
 
-// TestMeanOutput: the mean output length by hand, 20 tokens at most. Before any has ended the likely one is as if those that run were one that ends.
+// TestMeanOutput: the mean output length by hand, at most 20 tokens. Before any request has ended, the running ones count as one that ends.
 func TestMeanOutput(t *testing.T) {
 	for _, c := range []struct {
 		name    string

@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// tally counts the memory of live reservations anew: units in use by rank and
-// reserved tokens by offset.
+// tally recounts the memory of live reservations: units in use by rank and reserved tokens by
+// offset.
 func tally(spec *LedgerSpec, live []Reservation) (units []int64, tokens []int) {
 	units, tokens = make([]int64, spec.Ranksets), make([]int, spec.Ranksets)
 	for _, r := range live {
@@ -39,7 +39,7 @@ func tally(spec *LedgerSpec, live []Reservation) (units []int64, tokens []int) {
 	return units, tokens
 }
 
-// tallyDealt counts the units of a request on the channel of each rankset that has most, whose heads are dealt one by one.
+// tallyDealt counts the units of a request on the fullest channel of each rankset, if heads are dealt one by one.
 func tallyDealt(spec *LedgerSpec, r Reservation) (units []int64) {
 	on, next := make([][]int64, spec.Ranksets), make([]int, spec.Ranksets)
 	each := int64(0)
@@ -115,9 +115,9 @@ func fitsAll(units []int64, capacity int64) bool {
 	return true
 }
 
-// TestLedgerLaws reserves, grows and releases at random: each succeeds just where
-// every rank has room, least-loaded takes the first offset of the fewest tokens among
-// those with room, and what is in use is what the live reservations hold.
+// TestLedgerLaws reserves, grows and releases at random. Each succeeds exactly if every rank has
+// room. Least-loaded takes the first offset with the fewest tokens among those with room. What is
+// in use is what the live reservations hold.
 func TestLedgerLaws(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
@@ -242,7 +242,7 @@ func TestLedger(t *testing.T) {
 	if l.Grow(&r, 129) || l.Used() != 30 { // 5 units a head: 45 on the first rankset
 		t.Error("a reservation grew beyond the capacity")
 	}
-	// A second one fits only with the heavy end on the other rankset.
+	// A second one only fits with its three layers on the other rankset.
 	if r, ok := l.Reserve(Prompted(40), nil, 0, nil); !ok || r.Offset != 1 || l.used[0] != 30 || l.used[1] != 30 {
 		t.Fatalf("got %+v, %v, used %v, want offset 1 and 30, 30 units", r, ok, l.used)
 	}

@@ -14,7 +14,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestTokensOfHeadsByHand: what heads of each class hold of a prompt of 100 tokens and 30 after it.
+// TestTokensOfHeadsByHand: the tokens that heads of each class hold of a prompt of 100 and 30 after
+// it.
 func TestTokensOfHeadsByHand(t *testing.T) {
 	r := Length{Prompt: 100, Tokens: 130}
 	for _, c := range []struct {
@@ -36,7 +37,7 @@ func TestTokensOfHeadsByHand(t *testing.T) {
 	if got := l.content(r); got != 3*260+2*200 {
 		t.Errorf("%d B, by hand 1180", got)
 	}
-	// While it is filled the prompt takes 100 tokens of 8 B in each of three heads: 13 units each.
+	// While it is prefilled, the prompt takes 100 tokens of 8 B in each of three heads: 13 units each.
 	l.filling = []HeadClass{{Heads: 3, TokenBytes: 8}}
 	if got := l.whileFilling(r); got != 3*13 {
 		t.Errorf("%d units while the prompt is filled, by hand 39", got)
@@ -44,7 +45,7 @@ func TestTokensOfHeadsByHand(t *testing.T) {
 	if a, b := l.holds(&Reservation{Length: r, Filling: true}), l.holds(&Reservation{Length: r}); a != 39 || b != 23 {
 		t.Errorf("%d and %d units are held", a, b)
 	}
-	// A block of 32 tokens has a unit in each of three heads, two in each of two, and half of one, which it does not hold, in the sixth.
+	// A block of 32 tokens has a unit in each of three heads, two in each of two, and half of one in the sixth, which it does not hold.
 	blocks := shape{unitBytes: 64, block: 32, classes: []HeadClass{{Heads: 3, TokenBytes: 2}, {Heads: 2, TokenBytes: 4}, {Heads: 1, TokenBytes: 1}}}
 	if a, b := blocks.blockUnits(), blocks.shared(&Reservation{Shared: 95}); a != 3+2*2 || b != 2*7 {
 		t.Errorf("%d units of a block, %d of two; by hand 7 and 14", a, b)
@@ -59,7 +60,8 @@ func TestTokensOfHeadsByHand(t *testing.T) {
 	}
 }
 
-// TestRanksByHand: seven layers on three ranksets: three, two and two from the offset on. Where eight heads lie on three channels these are 8, 6 and 6 heads on the fullest.
+// TestRanksByHand: seven layers on three ranksets: three, two and two, starting at the offset. If eight heads lie on three channels, these are 8, 6 and 6 heads on the
+// fullest.
 func TestRanksByHand(t *testing.T) {
 	l := NewLedger(LedgerSpec{Ranksets: 3, Layers: 7, HeadsPerChannel: 2, UnitTokens: 16, Capacity: 100, Rotation: true})
 	if !slices.Equal(l.layersOn, []int{3, 2, 2}) || l.Capacity() != 300 || l.Ranksets() != 3 || l.ShareOfRank(0.255) != 25 {
@@ -83,7 +85,7 @@ func TestRanksByHand(t *testing.T) {
 	if got := l.HeldBy(&r); got != 7*3*2 {
 		t.Errorf("%d units are held", got)
 	}
-	// The first rankset has three layers: 16 units of each fit, 33 heads' units do not.
+	// The first rankset has three layers: 16 units of each fit, the units of 33 heads do not.
 	if got := l.Most(); got != 16*16 {
 		t.Errorf("%d tokens at most, by hand 256", got)
 	}
@@ -103,7 +105,7 @@ func TestRanksByHand(t *testing.T) {
 	if dealt := NewLedger(LedgerSpec{Ranksets: 3, Layers: 7, HeadsPerChannel: 1, Heads: 8, Channels: 3, UnitTokens: 16, Capacity: 100, Rotation: true}); !slices.Equal(dealt.layersOn, []int{8, 6, 6}) {
 		t.Errorf("heads on the fullest channel %v", dealt.layersOn)
 	}
-	// A rank on which nothing of a request lies does not keep it away.
+	// A rank without any layer of a request does not keep it out.
 	none := NewLedger(LedgerSpec{Ranksets: 2, Layers: 1, HeadsPerChannel: 1, UnitTokens: 1, Capacity: 10})
 	if none.used[1] = 11; !none.fits(0, 10, 0) || none.fits(1, 1, 0) {
 		t.Error("of two ranks one is full")
@@ -116,7 +118,8 @@ func TestRanksByHand(t *testing.T) {
 	}
 }
 
-// TestOffsetsByHand: in turn offsets begin behind the last one taken; else the one with fewest tokens, and the first of equal ones.
+// TestOffsetsByHand: round-robin starts after the last offset taken; otherwise the offset with the fewest tokens is taken, the
+// first of equal ones.
 func TestOffsetsByHand(t *testing.T) {
 	l := NewLedger(LedgerSpec{Ranksets: 4, Layers: 4, HeadsPerChannel: 1, UnitTokens: 1, Capacity: 100, Rotation: true})
 	l.PlaceBy(scheduler.BalanceRoundRobin, nil)
@@ -146,7 +149,8 @@ func TestOffsetsByHand(t *testing.T) {
 	}
 }
 
-// TestGrowthByHand: rows of 16 tokens: 20 tokens have two, and grow to 33 in three. Of the rows in use a share is not filled.
+// TestGrowthByHand: rows of 16 tokens. 20 tokens have two rows, and grow to 33 in three. A share of the rows in use is
+// unfilled.
 func TestGrowthByHand(t *testing.T) {
 	l := NewLedger(LedgerSpec{Ranksets: 1, Layers: 2, HeadsPerChannel: 3, UnitTokens: 16, Capacity: 20})
 	r, ok := l.Reserve(Prompted(20), nil, 0, nil)
@@ -174,7 +178,7 @@ func TestGrowthByHand(t *testing.T) {
 	if l.Release(r); l.Used() != 0 || l.tokens[0] != 0 || l.filled != 0 || l.Fragmentation(0) != 0 {
 		t.Errorf("%d units are left", l.Used())
 	}
-	// A prompt holds 5 units a layer, and what decodes 2.
+	// A prompt holds 5 units a layer, and a decoding request 2.
 	l = NewLedger(LedgerSpec{Ranksets: 1, Layers: 2, UnitTokens: 16, UnitBytes: 10, Capacity: 20, Classes: []HeadClass{{Heads: 1, TokenBytes: 1, Most: 20}}, Filling: []HeadClass{{Heads: 1, TokenBytes: 1}}})
 	r, _ = l.Reserve(Prompted(50), nil, 0, nil)
 	if before := l.Used(); before != 10 || !l.Settle(&r) || l.Used() != 4 {
@@ -183,7 +187,7 @@ func TestGrowthByHand(t *testing.T) {
 	if got, want := l.Fragmentation(0), 1-2*20./40; math.Abs(got-want) > 1e-12 {
 		t.Errorf("%v is not filled, by hand %v", got, want)
 	}
-	// Heads that skip tokens end within another unit: 16 more tokens would take a unit that is not there, one more token does not.
+	// Heads that skip tokens end within another unit: 16 more tokens would need a unit that is missing, one more token does not.
 	l = NewLedger(LedgerSpec{Ranksets: 1, Layers: 1, UnitTokens: 16, UnitBytes: 16, Capacity: 2, Classes: []HeadClass{{Heads: 1, TokenBytes: 1, Skip: 4}}})
 	r, _ = l.Reserve(Prompted(20), nil, 0, nil) // 16 B
 	if !l.Grow(&r, 33) || r.Tokens != 33 || l.Used() != 2 {
@@ -191,7 +195,8 @@ func TestGrowthByHand(t *testing.T) {
 	}
 }
 
-// TestFreeOfGPUsByHand: windows, prompts and the spare memory in what weights leave of the GPUs.
+// TestFreeOfGPUsByHand: windows, prompts and the spare memory in what the weights leave of the
+// GPUs' memory.
 func TestFreeOfGPUsByHand(t *testing.T) {
 	m := &llm.Model{Layers: 2, Hidden: 8, Heads: 2, KVHeads: 1, HeadDim: 4, FFNHidden: 4, Vocab: 9, ElementBits: 16, TensorParallel: 1}
 	token := m.KVBytesOnGPUs()
@@ -249,7 +254,7 @@ func TestFreeOfGPUsByHand(t *testing.T) {
 	}
 }
 
-// TestLatestOutputsByHand: the latest three of five requests that ended had 4, 7 and 2 tokens; those that run have 5.
+// TestLatestOutputsByHand: the latest three of five ended requests had 4, 7 and 2 tokens; the running ones have 5.
 func TestLatestOutputsByHand(t *testing.T) {
 	o := NewOutputs(&scheduler.MemorySpec{History: 3, MaxTokens: 100})
 	if o.Mean(5) != 100 || o.Likely(5) != 5 || o.Likely(500) != 100 {
@@ -284,8 +289,8 @@ func TestLatestOutputsByHand(t *testing.T) {
 	}
 }
 
-// TestStretchesByHand: of four requests three begin with block 1, of which two go on with 2 and 3; a fourth shares nothing. Another sub-batch has its own. Of stretches that spare as much the
-// first found comes first.
+// TestStretchesByHand: three of four requests begin with block 1, and two of them go on with 2 and 3; the fourth shares nothing. Another sub-batch has its own runs. Of runs that save as
+// much, the first found comes first.
 func TestStretchesByHand(t *testing.T) {
 	l := NewLedger(LedgerSpec{Ranksets: 1, Layers: 1, HeadsPerChannel: 1, UnitTokens: 512, Capacity: 100})
 	l.KeepPrefixes(512, 100, scheduler.PlaceByPrefix)
@@ -323,7 +328,8 @@ func TestStretchesByHand(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		// The check finds tokens and requests that are not shared, stretches out of order, and one twice.
+		// The check finds tokens and requests that are not shared, runs out of order, and a duplicate
+		// run.
 		x := &subs[0]
 		for what, spoil := range map[string]func(){
 			"tokens": func() { x.Shared[0].Tokens += 512 }, "requests": func() { x.Shared[1].Requests = x.Shared[1].Requests[1:] }, "order": func() { x.Shared[0], x.Shared[1] = shared(512, 1, 2), shared(1024, 1, 2, 3) },
@@ -341,8 +347,8 @@ func TestStretchesByHand(t *testing.T) {
 	}
 }
 
-// TestEvictByHand: of four blocks in turn, of which the cache has room for one, three are evicted. The host keeps the latest of them, as many
-// as it has room for; without a host none moves there.
+// TestEvictByHand: four blocks come in turn to a cache with room for one, so three are evicted. The host keeps the latest of these as far as
+// it has room; without a host none moves there.
 func TestEvictByHand(t *testing.T) {
 	for host, want := range map[int64]struct {
 		hosted int64
@@ -372,7 +378,8 @@ func TestEvictByHand(t *testing.T) {
 	}
 }
 
-// TestOwnTokensByHand: of a request's three blocks another one uses the first, and a third one the first two.
+// TestOwnTokensByHand: of a request's three blocks, another one uses the first, and a third one the first
+// two.
 func TestOwnTokensByHand(t *testing.T) {
 	l := NewLedger(LedgerSpec{Ranksets: 1, Layers: 1, HeadsPerChannel: 1, UnitTokens: 512, Capacity: 100})
 	l.KeepPrefixes(512, 100, scheduler.PlaceByPrefix)
@@ -392,14 +399,16 @@ func TestOwnTokensByHand(t *testing.T) {
 	}
 }
 
-// TestForecastOfLongOutputs: where outputs of more than 4,096 tokens are configured, chances are known of each second number of tokens.
+// TestForecastOfLongOutputs: if outputs of more than 4,096 tokens are configured, the distribution has only every second number of
+// tokens.
 func TestForecastOfLongOutputs(t *testing.T) {
 	for _, c := range []struct {
 		most   int
 		ended  []int
 		longer map[int]float64
 	}{
-		// Of two outputs and one that outlasts them a third ends after 3 tokens, and half of the rest after 100. 200 are the longest to expect.
+		// Of two outputs and one running request that outlasts them, a third ends after 3 tokens, and half of the rest after 100. The longest
+		// expected is 200.
 		{8192, []int{100, 3}, map[int]float64{0: 1, 2: 1, 3: 1, 4: 2. / 3, 99: 2. / 3, 100: 1. / 3, 199: 1. / 3, 200: 0, 8191: 0}},
 		{4096, []int{100, 3}, map[int]float64{0: 1, 2: 1, 3: 2. / 3, 99: 2. / 3, 100: 1. / 3, 199: 1. / 3, 200: 0, 4095: 0}},
 		{4097, []int{4000}, map[int]float64{0: 1, 3999: 1, 4000: 0.5, 4096: 0.5, 4097: 0}},
@@ -421,7 +430,7 @@ func TestForecastOfLongOutputs(t *testing.T) {
 	}
 }
 
-// TestCacheChecksByHand: each number of the cache that is not that of its blocks is found.
+// TestCacheChecksByHand: every count of the cache that differs from that of its blocks is found.
 func TestCacheChecksByHand(t *testing.T) {
 	fresh := func(host int64) (*Ledger, []Reservation) {
 		l := NewLedger(LedgerSpec{Ranksets: 1, Layers: 1, HeadsPerChannel: 1, UnitTokens: 512, Capacity: 100})
@@ -470,7 +479,7 @@ func TestCacheChecksByHand(t *testing.T) {
 			t.Errorf("%s: %v, want %q", what, err, c.want)
 		}
 	}
-	// Block 5 goes to the host for another one; what came up and went down is told with the batch.
+	// Block 5 moves to the host for another one; the batch reports what moved up and down.
 	l, holds := fresh(2)
 	r := traces.Request{Input: 512, Output: 5, Hashes: []uint64{9}}
 	h := HistoryOf(&r, 3, 512)
@@ -501,7 +510,7 @@ func TestCacheChecksByHand(t *testing.T) {
 	if l.EndBatch(&b); b.Moves != (scheduler.Moves{}) {
 		t.Errorf("%+v are moved without a host", b.Moves)
 	}
-	// A cache that is full of blocks in use keeps no more.
+	// A cache that is full of blocks in use keeps no new ones.
 	full := NewLedger(LedgerSpec{Ranksets: 1, Layers: 1, HeadsPerChannel: 1, UnitTokens: 512, Capacity: 100})
 	full.KeepPrefixes(512, 1, scheduler.PlaceByPrefix)
 	r = traces.Request{Input: 1024, Output: 5, Hashes: []uint64{1, 2}}
@@ -515,7 +524,7 @@ func TestCacheChecksByHand(t *testing.T) {
 	}
 }
 
-// TestNamesOfTextByHand: what tells that two blocks of 512 tokens have the same text: hashes, a prefix, a turn of a session, or the request itself.
+// TestNamesOfTextByHand: what identifies two blocks of 512 tokens as the same text: hashes, a prefix, a turn of a session, or the request itself.
 func TestNamesOfTextByHand(t *testing.T) {
 	c := &cache{tokens: 512, hash: 512}
 	own := HistoryOf(&traces.Request{Input: 2000}, 7, 1000)

@@ -8,8 +8,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// lines is the costs of a host and GPUs that are linear in everything. An iteration of two
-// sub-batches is NEO's: each side of a layer waits for the other.
+// lines has costs of a host and GPUs that are linear in everything. Iterations of two sub-batches
+// are NEO's: each side of a layer waits for the other.
 type lines struct{ weights, token, context, host, hostContext, move units.Duration }
 
 func (l lines) Linear(tokens int) units.Duration {
@@ -55,7 +55,7 @@ func (l lines) Iteration(b *scheduler.Batch) units.Duration {
 	return max(units.Duration(schedtest.SmallModel.Layers)*layer, b.Moves.Up.Wait, b.Moves.Down.Wait)
 }
 
-// machine is what runs iterations at such costs.
+// machine runs iterations at such costs.
 type machine struct {
 	lines
 	took units.Duration
@@ -63,7 +63,7 @@ type machine struct {
 
 func (m *machine) Latest() (took, up, down units.Duration) { return m.took, m.took, m.took }
 
-// offloading is a replica with its Former, and what runs its iterations.
+// offloading is a replica with its Former and the machine that runs its iterations.
 type offloading struct {
 	*forming.Scheduler
 	o *Former

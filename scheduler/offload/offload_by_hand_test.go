@@ -11,8 +11,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// stub has iterations that take 100 ps, and 140 with a request of the host in the first sub-batch. The latest took 100, of which the
-// links up were idle for 30 and down for 20.
+// stub has iterations that take 100 ps, or 140 with a request of the host in the first sub-batch. The latest took 100, in which the
+// links were idle for 30 up and 20 down.
 type stub struct{ lines }
 
 func (stub) Iteration(b *scheduler.Batch) units.Duration {
@@ -24,7 +24,8 @@ func (stub) Iteration(b *scheduler.Batch) units.Duration {
 
 func (stub) Latest() (took, up, down units.Duration) { return 100, 30, 20 }
 
-// byHand returns a Former of a replica with one request on the GPUs and others of such contexts on the host, which sit out.
+// byHand returns a Former of a replica with one request on the GPUs, and requests with the given contexts on the host,
+// which sit out.
 func byHand(costs Costs, delay float64, contexts ...int) (*Former, *forming.State) {
 	s := hosting(1, lines{}, delay, contexts...)
 	o := New(costs, delay)
@@ -36,7 +37,7 @@ func byHand(costs Costs, delay float64, contexts ...int) (*Former, *forming.Stat
 	return o, o.s
 }
 
-// at moves to a later step, at which the GPUs' request attends over as many tokens as at step 0, and those that sit out do anyway.
+// at moves to a later step. The GPUs' request attends there over as many tokens as at step 0; those that sit out do anyway.
 func at(s *forming.State, step int64) {
 	s.Batch.Step = step
 	for i := range s.Decoding {
@@ -44,7 +45,7 @@ func at(s *forming.State, step int64) {
 	}
 }
 
-// TestWaitsLawByHand: turns may take a quarter of the time. An iteration of 100 ps earns 25.
+// TestWaitsLawByHand: turns may take a quarter of the time, so an iteration of 100 ps earns 25.
 func TestWaitsLawByHand(t *testing.T) {
 	fails := func(o *Former, want string) {
 		t.Helper()
@@ -74,19 +75,19 @@ func TestWaitsLawByHand(t *testing.T) {
 	s.Batch.Sub[0].Prefill[0].Tokens = 98
 	fails(o, "sits out on the host for 200ps")
 
-	// What turns cost before: 30 ps, of which iterations of 100 ps earn 25 each.
+	// What earlier turns cost: 30 ps, while iterations of 100 ps earn 25 each.
 	o, _ = byHand(stub{}, 0.25, 20)
 	o.turns.credit = -30
 	fails(o, "")
 	fails(o, "")
 	fails(o, "turns took 30ps of it")
-	// Credit is no debt.
+	// A credit is not a debt.
 	o, _ = byHand(stub{}, 0.25, 20)
 	o.turns.credit = 50
 	fails(o, "")
 	fails(o, "turns took 0ps of it")
 
-	// One of two has turns, of 140 - 100 ps. The other waits for one of them.
+	// One of two requests has turns, of 140 - 100 ps. The other waits for one of them.
 	o, s = byHand(stub{}, 0.25, 20, 20)
 	turn := s.Host.Decoding[1]
 	s.Host.Decoding[1].Runs = true
@@ -105,7 +106,7 @@ func TestWaitsLawByHand(t *testing.T) {
 	}
 }
 
-// TestAccountByHand: an iteration of 100 ps with links idle for 30 ps up and 20 down, of which turns may take a quarter.
+// TestAccountByHand: an iteration of 100 ps, with links idle for 30 ps up and 20 down. Turns may take a quarter of it.
 func TestAccountByHand(t *testing.T) {
 	o, s := byHand(stub{}, 0.25, 20, 20)
 	swaps := []forming.SwapIn{{Left: 50}, {Left: 80}}
@@ -127,7 +128,7 @@ func TestAccountByHand(t *testing.T) {
 	}
 }
 
-// ofContexts returns the contexts of what takes part in a sub-batch.
+// ofContexts returns the contexts of the requests that take part in a sub-batch.
 func ofContexts(list []scheduler.Decoding, step int64) (contexts []int) {
 	for i := range list {
 		contexts = append(contexts, list[i].Context(step))
@@ -135,7 +136,8 @@ func ofContexts(list []scheduler.Decoding, step int64) (contexts []int) {
 	return contexts
 }
 
-// TestPackByHand: batched operations take 20 ps a token, the GPUs' attention 10, the CPUs' 10 and one a token of context.
+// TestPackByHand: batched operations take 20 ps a token, the GPUs' attention 10 ps, and the CPUs' 10 ps and one for each
+// token of context.
 func TestPackByHand(t *testing.T) {
 	for _, c := range []struct {
 		name       string
@@ -144,10 +146,10 @@ func TestPackByHand(t *testing.T) {
 		contexts   []int
 		first, two []int
 	}{
-		// The second sub-batch may take the first one's 20 ps: 10 + 30 and 10 + 12 are too much, 10 + 5 are not. What follows goes where more is left.
+		// The second sub-batch may take the first one's 20 ps: 10 + 30 and 10 + 12 are too much, 10 + 5 are not. Later requests go where more is left.
 		{"two", 2, 0, []int{30, 12, 5, 4, 3}, []int{4}, []int{5, 3}},
 		{"two, one of which passes longer ones", 2, 0, []int{11, 10}, nil, []int{10}},
-		// In the first alone 10 ps are there, and as much again as all of it takes: 10 + 20 for each token, 50 with one.
+		// The first alone has 10 ps, and as much again as all of it takes: 10 + 20 for each token, 50 with one.
 		{"one", 1, 1, []int{51, 50, 12}, []int{50, 12}, nil},
 		{"one, without a delay", 1, 0, []int{1}, nil, nil},
 	} {
@@ -161,7 +163,7 @@ func TestPackByHand(t *testing.T) {
 			}
 		}
 	}
-	// One that is on its way to the host is passed over.
+	// A request that is moving to the host is skipped.
 	o, s := byHand(stub{lines{token: 20, context: 1, host: 10, hostContext: 1}}, 0, 2, 3)
 	s.Host.Decoding[0].Comes = true
 	if n := o.pack(2); n != 1 || !s.Host.Decoding[1].Chosen || s.Host.Decoding[0].Chosen {
@@ -169,7 +171,8 @@ func TestPackByHand(t *testing.T) {
 	}
 }
 
-// TestSpreadByHand: in one sub-batch all, in two those that come where fewer tokens are, the first where both are alike.
+// TestSpreadByHand: with one sub-batch all go there. With two, each goes where fewer tokens are, or to the first if both
+// are equal.
 func TestSpreadByHand(t *testing.T) {
 	for over, want := range map[int][2][]int{1: {{10, 4, 6, 3, 9}, nil}, 2: {{10, 3}, {4, 6, 9}}} {
 		for _, step := range []int64{0, 7} {
@@ -183,7 +186,7 @@ func TestSpreadByHand(t *testing.T) {
 	}
 }
 
-// single has iterations of one sub-batch of the host take 100 ps, and of two 200.
+// single has iterations that take 100 ps with one sub-batch of the host, and 200 with two.
 type single struct{ stub }
 
 func (single) Iteration(b *scheduler.Batch) units.Duration {
@@ -193,7 +196,8 @@ func (single) Iteration(b *scheduler.Batch) units.Duration {
 	return 100
 }
 
-// TestAllOnHostAreSpread: where all requests are on the host they decode in two sub-batches; of idle GPUs' hosts, in what is faster.
+// TestAllOnHostAreSpread: if all requests are on the host, they decode in two sub-batches; with idle GPUs, in one or two, whichever
+// is faster.
 func TestAllOnHostAreSpread(t *testing.T) {
 	for all, want := range map[bool][2]int{true: {2, 3}, false: {5, 0}} {
 		o, s := byHand(single{}, 0, 10, 4, 6, 3, 9)
@@ -206,8 +210,8 @@ func TestAllOnHostAreSpread(t *testing.T) {
 	}
 }
 
-// TestHidesByHand: the longest prompt whose request hides, at 20 ps a token of batched operations, 10 ps of the GPUs' attention, and
-// 10 ps and one a token of the CPUs'.
+// TestHidesByHand: the longest prompt whose request's attention is hidden, at 20 ps a token of batched operations, 10 ps of the
+// GPUs' attention, and 10 ps and one a token of the CPUs'.
 func TestHidesByHand(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -216,7 +220,8 @@ func TestHidesByHand(t *testing.T) {
 		prefills bool // a prompt of 9 tokens
 		longest  int
 	}{
-		// Alone in the second sub-batch, beside 20 ps of the first: 10 + p/2, as two halves are meant.
+		// Alone in the second sub-batch, beside 20 ps of the first: 10 + p/2, since each sub-batch gets
+		// half.
 		{"one request", 0, nil, false, 20},
 		// One in each, the first with 10 + 20 ps: 10 + (p + 6)/2.
 		{"beside one of 6", 0, []int{6}, false, 35},
@@ -264,7 +269,7 @@ func TestSwapsByHand(t *testing.T) {
 	}
 }
 
-// TestSwapsGiveWay: a request of the host swaps in behind an older prompt that waits for the GPUs, and not behind one that they can never
+// TestSwapsGiveWay: a request of the host swaps in after an older prompt that waits for the GPUs, but before one that they can never
 // hold, which goes to the host.
 func TestSwapsGiveWay(t *testing.T) {
 	for output, want := range map[int]int{992: 0, 993: 1} { // with a prompt of 9 the first fills the 1,000 tokens of the GPUs
@@ -280,8 +285,8 @@ func TestSwapsGiveWay(t *testing.T) {
 	}
 }
 
-// TestSwapsNeedNoForecast: the GPUs have room for 990 tokens more. A request of the host, which has emitted 11 tokens of outputs that
-// were 900 long so far, swaps in. A prompt waits for the growth that is expected.
+// TestSwapsNeedNoForecast: the GPUs have room for 990 tokens more. A request of the host swaps in after 11 emitted tokens; outputs
+// were 900 long so far. A prompt waits for the expected growth.
 func TestSwapsNeedNoForecast(t *testing.T) {
 	s := hostingWith(&scheduler.MemorySpec{Admission: scheduler.AdmitCurrent, MaxTokens: 992, History: 20}, 1, lines{}, 0, 20)
 	s.Release(s.Holds[0])
@@ -301,7 +306,7 @@ func TestSwapsNeedNoForecast(t *testing.T) {
 }
 
 // TestSwapsWaitForNoPrompt: prompts made the latest iteration 300 ps long; a step of the GPUs' request takes 100. A swap in that needs 101
-// more does not take part in the next iteration, which would wait for it. GPUs without requests have nothing else to do.
+// more does not join the next iteration, which would wait for it. GPUs without requests have nothing else to do, and wait.
 func TestSwapsWaitForNoPrompt(t *testing.T) {
 	for _, c := range []struct {
 		onGPUs     int
@@ -324,8 +329,8 @@ func TestSwapsWaitForNoPrompt(t *testing.T) {
 	}
 }
 
-// TestAsksAgain: a request that the host refused for growth asks again as one does that the GPUs refused, after an eighth of the mean
-// output, here of 40 tokens, and so does one whose attention would not hide; one for lack of memory or of a seat not at all.
+// TestAsksAgain: a request that the host refused for growth is tried again after an eighth of the mean output, here of 40 tokens, as
+// with the GPUs. So is one whose attention would not be hidden. One without memory or a seat is not.
 func TestAsksAgain(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -353,8 +358,8 @@ func TestAsksAgain(t *testing.T) {
 	}
 }
 
-// TestAsksForGain: the GPUs are full, and attention on the CPUs would not hide. The prompt that waits asks again once five steps have
-// passed since it was refused, an eighth of the mean output of 40 tokens. Once its attention hides, the host takes it when it asks next.
+// TestAsksForGain: the GPUs are full, and attention on the CPUs would not be hidden. The waiting prompt is tried again five steps after
+// its refusal, an eighth of the mean output of 40 tokens. Once its attention would be hidden, the host takes it at the next try.
 func TestAsksForGain(t *testing.T) {
 	s := hostingWith(&scheduler.MemorySpec{Admission: scheduler.AdmitFinal, MaxTokens: 40}, 1, lines{weights: 100, host: 1000}, 0)
 	s.Add(1)
@@ -375,7 +380,7 @@ func TestAsksForGain(t *testing.T) {
 	if want := []int64{0, 6, 12}; !slices.Equal(refused, want) || !slices.Equal(admitted, []int64{18}) {
 		t.Errorf("refused in steps %d and admitted in %d, want %d and 18", refused, admitted, want)
 	}
-	// Where no seat is free, that is what a request waits for.
+	// If no seat is free, the request waits for a seat.
 	s.Add(1)
 	s.Host.Refusal, s.Batching.MaxNumSeqs = forming.Refusal{Cause: forming.NoGain}, 1
 	if s.o.admit(s.Queue.First()) || s.Host.Refusal != (forming.Refusal{}) || s.Queue.Refusal.Cause != forming.NoSeat {

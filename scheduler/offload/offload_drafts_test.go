@@ -10,7 +10,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// drafting has the steps of a replica verify three tokens a request. A draft is accepted half of the time: a step emits 1.75 in the mean.
+// drafting makes a replica's steps verify three tokens a request. A draft is accepted half of the time: a step emits 1.75 on average.
 func drafting(s *forming.State) {
 	s.Speculation = scheduler.Speculation{Verified: 3, Acceptance: 0.5}
 	for i := range s.Batch.Sub {
@@ -18,8 +18,8 @@ func drafting(s *forming.State) {
 	}
 }
 
-// TestPackDraftsByHand: a request has 20 ps of batched operations for each of its three tokens, and 10 ps of the CPUs' attention and one
-// for each token of context, the two drafts among them.
+// TestPackDraftsByHand: a request has 20 ps of batched operations for each of its three tokens. The CPUs' attention takes 10 ps, and one
+// for each token of context, with the two drafts.
 func TestPackDraftsByHand(t *testing.T) {
 	for _, c := range []struct {
 		name       string
@@ -27,7 +27,7 @@ func TestPackDraftsByHand(t *testing.T) {
 		first, two []int
 	}{
 		// The second sub-batch may take the 60 ps of the first one's operations: 10 + 51 are too much, 10 + 50 are not. It then has 60 ps
-		// of its own, beside which the first one may take 10 of attention more: 10 + 49. The first one's 120 are left for 10 + 50 + 49.
+		// of its own, so the first one may take 10 more of attention: 10 + 49. The first one's 120 ps then allow 10 + 50 + 49.
 		{"three", []int{49, 48, 47, 47}, []int{47}, []int{48, 47}},
 		{"the longest of the first", []int{48, 59, 58}, []int{58}, []int{48}},
 	} {
@@ -41,7 +41,7 @@ func TestPackDraftsByHand(t *testing.T) {
 	}
 }
 
-// slower has iterations of 100 ps, and of 140 with a request of the host.
+// slower has iterations of 100 ps, or of 140 with a request of the host.
 type slower struct{ lines }
 
 func (slower) Iteration(b *scheduler.Batch) units.Duration {
@@ -53,8 +53,8 @@ func (slower) Iteration(b *scheduler.Batch) units.Duration {
 
 func (slower) Latest() (took, up, down units.Duration) { return 100, 0, 0 }
 
-// TestHelpDraftsByHand: three tokens beside three others make the batched operations longer, of 90 ps and 20 a token by 60 of 150: an
-// iteration of 100 ps may take 140. Of 91 ps and 20 a token it may take less.
+// TestHelpDraftsByHand: three tokens beside three others lengthen the batched operations of 90 ps and 20 a token by 60 of 150, so an
+// iteration of 100 ps may take 140. With 91 ps it may take less.
 func TestHelpDraftsByHand(t *testing.T) {
 	for weights, want := range map[units.Duration]int{90: 1, 91: 0} {
 		o, s := byHand(slower{lines{weights: weights, token: 20}}, 0, 30)
@@ -65,7 +65,7 @@ func TestHelpDraftsByHand(t *testing.T) {
 	}
 }
 
-// TestHidesDraftsByHand: as TestHidesByHand, with three tokens a request and two more of context.
+// TestHidesDraftsByHand is TestHidesByHand with three tokens a request and two more of context.
 func TestHidesDraftsByHand(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -84,13 +84,14 @@ func TestHidesDraftsByHand(t *testing.T) {
 	}
 }
 
-// squares has operations that take the square of the tokens, as where more of them fill more tiles.
+// squares has operations that take the square of the tokens, as if more tokens filled more tiles.
 type squares struct{ links }
 
 func (squares) Linear(tokens int) units.Duration { return units.Duration(tokens * tokens) }
 
-// TestSparedByHand: a layer takes 100 ps and one a token. A step of one request verifies three: 103 ps, of which one on the host takes 3.
-// Half of the steps would be there, and an output of eight takes 7 / 1.75 steps: 4 / 2 · 100 a layer are spared.
+// TestSparedByHand: a layer takes 100 ps and one a token. A step of one request verifies three tokens: 103 ps, of which a request on the
+// host takes 3. Half of the steps would be there, and an output of eight takes 8 / 1.75 steps, the first token apart: 4 / 2 · 100 ps a
+// layer are saved.
 func TestSparedByHand(t *testing.T) {
 	costs, layers := links{lines: lines{weights: 100, token: 1}}, float64(schedtest.SmallModel.Layers)
 	for _, c := range []struct {
@@ -131,7 +132,7 @@ func TestSparedBySeats(t *testing.T) {
 			t.Errorf("an output of %d tokens: %g ps", output, got)
 		}
 	}
-	// One seat for all: of the request, or of one like it. Without bounds on seats, nothing is lost by taking one.
+	// One seat: of the request itself, or of one like it. Without a limit of seats, taking one costs nothing.
 	for seats, nothing := range map[int]bool{0: false, 1: true} {
 		s := hosting(1, lines{}, 0)
 		o := New(links{lines: lines{weights: 100, token: 1}}, 0)
@@ -144,7 +145,7 @@ func TestSparedBySeats(t *testing.T) {
 	}
 }
 
-// TestMemoryOfDrafts: requests whose memory grows have that of their drafts, two tokens beside the context, wherever they move: one that
+// TestMemoryOfDrafts: requests whose memory grows have memory for their two drafts beside the context, wherever they move. One that
 // attends over 20 tokens now attends over 21 next.
 func TestMemoryOfDrafts(t *testing.T) {
 	grows := &scheduler.MemorySpec{Admission: scheduler.AdmitCurrent, MaxTokens: 992}
@@ -169,7 +170,7 @@ func TestMemoryOfDrafts(t *testing.T) {
 	}
 }
 
-// TestRoomBesideByHand: a request of the host has three tokens of the 100 that a batch with prompts may have, and activations of them.
+// TestRoomBesideByHand: a request of the host takes three of the 100 tokens of a batch with prompts, and their activations.
 func TestRoomBesideByHand(t *testing.T) {
 	activations := schedtest.SmallModel.ActivationBytes
 	for _, c := range []struct {

@@ -11,8 +11,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// emptyGPUs returns an Offload whose GPUs have memory for some tokens, all of it free, and whose host has requests with 10 tokens
-// of prompt that attend over 11 next and have steps left. A prompt of 10 tokens and an output of steps+1 waits.
+// emptyGPUs returns an Offload whose GPUs have free memory for some tokens. The host's requests have prompts of 10 tokens, attend
+// over 11 next, and have steps left. A prompt of 10 tokens with an output of steps+1 waits.
 func emptyGPUs(capacity int64, costs lines, hosted, steps int, admission scheduler.MemorySpec) offloading {
 	spec := memory.LedgerSpec{Ranksets: 1, Layers: 1, HeadsPerChannel: 1, UnitTokens: 1, Capacity: capacity}
 	gpus := memory.NewLedger(spec)
@@ -35,9 +35,9 @@ func emptyGPUs(capacity int64, costs lines, hosted, steps int, admission schedul
 	return s
 }
 
-// TestStaysByHand has requests on the host, and GPUs that have nothing to do. A layer of a step takes 100 and the attention beside it:
-// 11 on the GPUs, as long as the case says on the host. There are 4 layers, and to move up takes 10 tokens. So with 4 a token, a
-// request moves if its steps are shorter by more than 10 in all; else it stays, and the prompt that waits begins on the GPUs before it.
+// TestStaysByHand has requests on the host and GPUs without work. A layer of a step takes 100 and the attention: 11 on the GPUs, and on
+// the host as the case says. There are 4 layers, and moving up takes 10 tokens' time. At 4 a token, a request moves if that makes its
+// steps more than 10 shorter in total. Otherwise it stays, and the waiting prompt begins on the GPUs first.
 func TestStaysByHand(t *testing.T) {
 	known := scheduler.MemorySpec{Admission: scheduler.AdmitFinal}
 	grows := scheduler.MemorySpec{Admission: scheduler.AdmitCurrent, MaxTokens: 1000}
@@ -81,7 +81,7 @@ func TestStaysByHand(t *testing.T) {
 	}
 }
 
-// TestStaysForFewSteps: a step that emits two tokens is worth two, and GPUs that decode have work beside a move.
+// TestStaysForFewSteps: a step that emits two tokens is worth two, and GPUs that decode have work during a move.
 func TestStaysForFewSteps(t *testing.T) {
 	known := scheduler.MemorySpec{Admission: scheduler.AdmitFinal}
 	s := emptyGPUs(30, lines{weights: 100, context: 1, host: 11, move: 4}, 1, 6, known)

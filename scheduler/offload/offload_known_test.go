@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// system is a random replica of GPUs and a host, which may be started several times.
+// system is a random replica of GPUs and a host that may be started several times.
 type system struct {
 	requests   []traces.Request
 	config     forming.Config
@@ -52,8 +52,8 @@ func (x system) start(requests []traces.Request) offloading {
 	return newOffloading(x.config, memories, requests, x.costs, x.maxDelay)
 }
 
-// gpusAlone returns a scheduler of the GPUs without a host, nil where these cannot hold
-// all requests.
+// gpusAlone returns a scheduler of the GPUs without a host, or nil if these cannot hold all
+// requests.
 func (x system) gpusAlone() *forming.Scheduler {
 	c, spec := x.config, *x.config.Scheduler
 	spec.SubBatches, c.Scheduler = 1, &spec
@@ -73,8 +73,8 @@ func sameBatch(t rapid.TB, b, alone *scheduler.Batch) {
 	}
 }
 
-// TestOutputsAreNotKnown: where memory is reserved as requests grow, nothing is decided by the lengths of outputs. Requests
-// whose outputs are longer run the same iterations, until the first of the shorter ones ends.
+// TestOutputsAreNotKnown: if memory is reserved as requests grow, the lengths of outputs decide nothing. Requests with
+// longer outputs run the same iterations until the first of the shorter ones ends.
 func TestOutputsAreNotKnown(t *testing.T) {
 	iterations, helped, moved := 0, 0, 0
 	compare := func(t rapid.TB, rng *rand.Rand) {
@@ -131,8 +131,8 @@ func sameContents(b, c *scheduler.Batch) bool {
 	return b.Step == c.Step && b.Moves == c.Moves && slices.Equal(b.Pauses, c.Pauses)
 }
 
-// TestOutgrowsTheGPUs: a request on the host waits for the GPUs, which hold 100 tokens, and one that came later waits behind
-// it. Once the older one's context is longer than that, the later one begins.
+// TestOutgrowsTheGPUs: a request on the host waits for the GPUs, which hold 100 tokens, and a later one waits behind it.
+// Once the older one's context is longer than that, the later one begins.
 func TestOutgrowsTheGPUs(t *testing.T) {
 	spec := memory.LedgerSpec{Ranksets: 1, Layers: 1, HeadsPerChannel: 1, UnitTokens: 1, Capacity: 100}
 	x := system{

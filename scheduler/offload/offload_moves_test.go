@@ -10,8 +10,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// moving returns a Former of two requests of 10 tokens on the GPUs, 0 and 1, and one of 20 on the host, 2. Each has memory for a thousand
-// tokens, and the GPUs' is full. A token moves in 2 ps.
+// moving returns a Former with requests 0 and 1 of 10 tokens on the GPUs and request 2 of 20 on the host. Each has memory for a thousand
+// tokens, and the GPUs' memory is full. A token moves in 2 ps.
 func moving(t *testing.T) (*Former, *forming.State) {
 	t.Helper()
 	s := hosting(2, lines{}, 0, 20)
@@ -20,7 +20,7 @@ func moving(t *testing.T) (*Former, *forming.State) {
 	return o, o.s
 }
 
-// fill leaves the host without memory.
+// fill fills the host's memory.
 func fill(s *forming.State) {
 	for {
 		if _, ok := s.HostLedger.Reserve(memory.Prompted(1000), nil, 0, nil); !ok {
@@ -29,9 +29,10 @@ func fill(s *forming.State) {
 	}
 }
 
-// TestMakeRoomByHand: the GPUs' memory comes from the request that arrived last. A prompt has arrived after all that decode.
+// TestMakeRoomByHand: the GPUs' memory is taken from the latest arrival. A prompt arrives after all that decode.
 func TestMakeRoomByHand(t *testing.T) {
-	// The later of two that decode goes to the host, if that has room; else it waits. So does one that the host could not hold to its end.
+	// The later of two that decode goes to the host if that has room; otherwise it waits. One that the host could not hold to its end
+	// waits, too.
 	o, s := moving(t)
 	s.Requests[1].Output = 10_000
 	if got := o.makeRoom(); got != 1 || len(s.Host.Decoding) != 1 || s.Queue.Len() != 1 {
@@ -47,7 +48,7 @@ func TestMakeRoomByHand(t *testing.T) {
 		t.Errorf("a full host: request %d; %d on the host, %d on the GPUs, %d wait", got, len(s.Host.Decoding), len(s.Decoding), s.Queue.Len())
 	}
 
-	// One that swaps in is later than those that decode, and goes back. One that is earlier stays.
+	// A request that swaps in goes back if it arrived after those that decode, and stays if before.
 	for _, first := range []bool{false, true} {
 		o, s = moving(t)
 		s.Release(s.Holds[1])
@@ -74,7 +75,7 @@ func TestMakeRoomByHand(t *testing.T) {
 		t.Errorf("request %d, %d swap in", got, len(s.Host.SwapIns))
 	}
 
-	// A prompt on the GPUs loses its memory. One for the host does, too, but the GPUs have only that of its chunks before the last.
+	// A prompt on the GPUs loses its memory. So does one for the host, but the GPUs only hold it for its chunks before the last.
 	for _, c := range []struct {
 		host, cut bool
 		want      int32
@@ -95,7 +96,8 @@ func TestMakeRoomByHand(t *testing.T) {
 	}
 }
 
-// TestSwapOutByHand: two requests attend over 10 tokens next. Of each, 9 have keys and values, which take 18 ps down, one behind the other.
+// TestSwapOutByHand: two requests attend over 10 tokens next. 9 tokens of each have keys and values, which take 18 ps down, one request
+// after the other.
 func TestSwapOutByHand(t *testing.T) {
 	o, s := moving(t)
 	for n, request := range []int32{1, 0} {
@@ -106,13 +108,13 @@ func TestSwapOutByHand(t *testing.T) {
 	if s.Ledger.Used() != 0 || s.HostLedger.Used() != 1000+2*10 || len(s.Decoding) != 0 {
 		t.Errorf("%d tokens on the GPUs, %d on the host, %d decode", s.Ledger.Used(), s.HostLedger.Used(), len(s.Decoding))
 	}
-	// In no time it is there at once.
+	// A move that takes no time ends at once.
 	o, s = moving(t)
 	o.costs = stub{}
 	if o.swapOut(0); s.Host.Decoding[s.Host.Find(0)].Comes {
 		t.Error("a request comes in no time")
 	}
-	// The last ten tokens of the host are room for one of them.
+	// The host's last ten tokens have room for one of them.
 	o, s = moving(t)
 	if _, ok := s.HostLedger.Reserve(memory.Prompted(int(s.HostLedger.Capacity()-s.HostLedger.Used())-10), nil, 0, nil); !ok {
 		t.Fatal("no room")
@@ -128,8 +130,8 @@ func TestSwapOutByHand(t *testing.T) {
 	}
 }
 
-// TestTurnBackByHand: the second of two that swap in goes back to the host, and sits out there since it began to move. With a full host
-// its 13 tokens, of which step 0 made the last, become part of its prompt.
+// TestTurnBackByHand: the second of two requests that swap in goes back to the host, and has sat out since it began to move. If the
+// host is full, its 13 tokens become part of its prompt; step 0 made the last of them.
 func TestTurnBackByHand(t *testing.T) {
 	for _, full := range []bool{false, true} {
 		s := hosting(3, lines{}, 0, 20, 21)
@@ -161,8 +163,8 @@ func TestTurnBackByHand(t *testing.T) {
 	}
 }
 
-// TestDropHostedByHand: of two requests on the host, the later one loses its memory. It has sat out since step 0, when it attended over
-// 20 tokens next: it has emitted 11 of them, however many steps the GPUs took since.
+// TestDropHostedByHand: the later of two requests on the host is preempted. It has sat out since step 0, when it attended over 20
+// tokens next, so it has emitted 11 of them, however many steps the GPUs took since.
 func TestDropHostedByHand(t *testing.T) {
 	o, s := byHand(stub{}, 0, 30, 20)
 	s.Batch.Step = 5
@@ -177,8 +179,8 @@ func TestDropHostedByHand(t *testing.T) {
 	}
 }
 
-// TestWaitsForSwaps: GPUs without requests wait for a swap in, or for those out. One that was there before the iteration began is not
-// waited for. Only swaps out are left of the time of an iteration whose host has nobody.
+// TestWaitsForSwaps: GPUs without requests wait for a swap in, or for all swaps out. They do not wait for one that had arrived before
+// the iteration. If the host has no requests, only the swaps out remain of the iteration's time.
 func TestWaitsForSwaps(t *testing.T) {
 	for left, want := range map[units.Duration]units.Duration{-5: 0, 0: 0, 7: 7} {
 		o, s := moving(t)
@@ -209,7 +211,7 @@ func TestWaitsForSwaps(t *testing.T) {
 	}
 }
 
-// TestStaysOnGPUsOfNone: nobody waits, and nobody stays.
+// TestStaysOnGPUsOfNone: with no request waiting, none stays.
 func TestStaysOnGPUsOfNone(t *testing.T) {
 	o, s := byHand(stub{}, 0)
 	if o.stayOnGPUs(); s.Queue.Len() != 0 || s.Ledger.Used() != 1000 {
@@ -217,7 +219,7 @@ func TestStaysOnGPUsOfNone(t *testing.T) {
 	}
 }
 
-// TestPrefillStreak: with a streak of one, a step follows each iteration of prompts, though another prompt waits.
+// TestPrefillStreak: with a streak of one, a step follows each iteration of prompts even if another prompt waits.
 func TestPrefillStreak(t *testing.T) {
 	s := hosting(3, lines{weights: 1}, 0)
 	for _, gone := range s.Decoding[1:] {
@@ -235,8 +237,8 @@ func TestPrefillStreak(t *testing.T) {
 	}
 }
 
-// TestSwapsThatBegin: the first of two requests of 20 and 30 tokens takes 40 ps on the links. It begins in any case, the other one if the latest
-// iteration was longer.
+// TestSwapsThatBegin: the first of two requests of 20 and 30 tokens takes 40 ps on the links. It always begins; the other one begins if the
+// latest iteration was longer.
 func TestSwapsThatBegin(t *testing.T) {
 	for took, want := range map[units.Duration]int{0: 1, 40: 1, 41: 2} {
 		s := hosting(3, lines{}, 0, 20, 30)

@@ -9,7 +9,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// links is lines with a link to the host that prompts take send a token and layer of.
+// links is lines with a link to the host, over which prompts take send for each token and layer.
 type links struct {
 	lines
 	send units.Duration
@@ -29,9 +29,9 @@ func (l links) Iteration(b *scheduler.Batch) units.Duration {
 
 func (l links) Latest() (took, up, down units.Duration) { return 0, 0, 0 }
 
-// TestPaysByHand: a layer takes 100 ps and one a token. Prompts have iterations of their own, a prompt of 9 tokens one of 109. Two such
-// take 118: the second adds 9 to the first, but 59 if a third one would take its place. A step of one request on the GPUs takes 101, of
-// three 103, and one on the host makes it one longer. There it spares the GPUs 100, or 34 - 1. Its share of steps there is a half, or a fourth.
+// TestPaysByHand: a layer takes 100 ps and one a token. Prompts have iterations of their own: a prompt of 9 tokens takes one of 109, two take
+// 118. So the second adds 9, but 59 if a third one would take its place. A step of one request on the GPUs takes 101, of three 103; one on the
+// host adds one. On the host it saves the GPUs 100, or 34 - 1. Its share of steps there is a half, or a fourth.
 func TestPaysByHand(t *testing.T) {
 	for _, c := range []struct {
 		name                 string
@@ -99,7 +99,8 @@ func TestPaysByHand(t *testing.T) {
 	}
 }
 
-// TestPaysForTokens: of 18 tokens the iteration has room for 9, which pay for half of the steps: 50 / 2 each, beside the 59 of it later.
+// TestPaysForTokens: the iteration has room for 9 of 18 tokens. They pay for half of the steps: 50 / 2 each, against the 59 that they
+// take later.
 func TestPaysForTokens(t *testing.T) {
 	s := hosting(1, lines{}, 0)
 	o := New(links{lines{weights: 100, token: 1}, 0}, 0)
@@ -115,8 +116,8 @@ func TestPaysForTokens(t *testing.T) {
 	}
 }
 
-// TestEmittedByHand: two requests of 9 tokens of prompt on the GPUs attend over 10 in the present step, so that they have emitted one
-// token each; one on the host attends over 30.
+// TestEmittedByHand: two requests with prompts of 9 tokens attend over 10 on the GPUs in this step, so each has emitted one token;
+// one on the host attends over 30.
 func TestEmittedByHand(t *testing.T) {
 	s := hosting(2, lines{}, 0, 30)
 	o := New(links{}, 0)

@@ -21,7 +21,7 @@ import (
 // record follows every request of an Offload.
 type record struct {
 	*schedtest.Follower
-	forecast *memory.Forecast // made anew, as a scheduler should have it
+	forecast *memory.Forecast // forecast *memory.Forecast // rebuilt as a scheduler should have it
 	foreseen int              // forecasts that were compared
 	sits     map[int32]bool
 	decodes  map[int32]bool // in their decode phase
@@ -30,9 +30,8 @@ type record struct {
 	patience
 }
 
-// check applies one batch: all requests in their decode phase take part or sit out,
-// with the contexts that they have. One that moves to the host sits out, but for moves that end at once: they take
-// no time, or their request lost its memory.
+// check applies one batch. All requests in their decode phase take part or sit out, with the right contexts. One
+// that moves to the host sits out, unless its move ends at once: it takes no time, or the request was preempted.
 func (f *record) check(t rapid.TB, b *scheduler.Batch, atOnce bool) {
 	for _, p := range b.Pauses {
 		if f.sits[p.Request] != p.Ends || !f.decodes[p.Request] {
@@ -77,7 +76,7 @@ func (f *record) check(t rapid.TB, b *scheduler.Batch, atOnce bool) {
 	schedtest.MustHold(t, f.Follower.Check(&prompts))
 }
 
-// count notes what kind of iteration b is, for the test to know that there were all.
+// count notes what kind of iteration b is, so that the test knows that all occurred.
 func (f *record) count(b *scheduler.Batch, took, host int) {
 	if host > 0 {
 		f.helped++
@@ -95,11 +94,11 @@ func (f *record) count(b *scheduler.Batch, took, host int) {
 	}
 }
 
-// TestOffloadLaws runs random requests to the end under random costs and memories:
-// every token once, contexts right after any number of steps sat out and of moves,
-// no memory above its capacity and both empty at the end. Who sits out on the host has a turn
-// before long, turns and help cost no more than they may, and who waits longest moves up first.
-// Until the host is used, the iterations are those of the GPUs alone.
+// TestOffloadLaws runs random requests to the end under random costs and memories. Every token is
+// emitted once, contexts are right after any steps sat out and any moves, no memory exceeds its
+// capacity, and both are empty at the end. Requests that sit out on the host soon get a turn, turns
+// and help cost no more than allowed, and the one that waits longest moves up first. Until the host
+// is used, the iterations are those of the GPUs alone.
 func TestOffloadLaws(t *testing.T) {
 	var all record
 	run := func(t rapid.TB, rng *rand.Rand) {
@@ -133,7 +132,7 @@ func (f *record) add(g *record) {
 	f.foreseen += g.foreseen
 }
 
-// met says whether all that a record counts happened at least once.
+// met reports whether everything that a record counts happened.
 func (f *record) met() bool {
 	return min(f.alone, f.helped, f.up, f.down, f.waits, f.pauses, f.drops, f.alike, f.turns, f.fits, f.foreseen) > 0
 }
@@ -229,9 +228,9 @@ func runOffload(t rapid.TB, rng *rand.Rand) *record {
 	return f
 }
 
-// checkForecast checks that the forecast that refused the head of the queue for growth in the iteration at hand is of the
-// lengths that have ended and of the requests that have memory of the GPUs, those that swap in among them, with the tokens
-// that they have emitted before the iteration.
+// checkForecast checks the forecast that refused the head of the queue for growth in this iteration. It must be of the
+// lengths that have ended and of the requests with memory of the GPUs, including those that swap in, with the tokens that
+// they emitted before the iteration.
 func (f *record) checkForecast(t rapid.TB, s *forming.State) {
 	if !s.Queue.Blocked || s.Queue.Len() == 0 || s.Queue.Refusal.Cause != forming.NoGrowth {
 		return
@@ -259,8 +258,8 @@ func (f *record) checkForecast(t rapid.TB, s *forming.State) {
 	}
 }
 
-// TestCutPromptStays: a prompt that is cut and bound for the host, but lies on the GPUs,
-// stays there where they have room for its request, and no older one waits for that.
+// TestCutPromptStays: a cut prompt for the host, which lies on the GPUs, stays there if they have
+// room for its request and no older one waits for that.
 func TestCutPromptStays(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -304,8 +303,7 @@ func TestCutPromptStays(t *testing.T) {
 	}
 }
 
-// TestForecastOfTheHost is TestForecastPreventsThrashing of requests that all decode on
-// the host.
+// TestForecastOfTheHost is TestForecastPreventsThrashing with requests that all decode on the host.
 func TestForecastOfTheHost(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 0))
 	var requests []traces.Request

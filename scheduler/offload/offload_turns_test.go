@@ -13,8 +13,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// patience follows the requests that sit out on the host, to see that none waits for longer than
-// the turns of those before it take, over MaxDelay.
+// patience follows the requests that sit out on the host. It checks that none waits longer than the
+// turns of those before it take, divided by MaxDelay.
 type patience struct {
 	waited, most map[int32]units.Duration // of decoding iterations, by request that sits out
 	longest      units.Duration           // iteration
@@ -23,12 +23,12 @@ type patience struct {
 	ran          units.Duration           // all iterations that decode
 }
 
-// turn returns at least what a turn of a request adds to an iteration.
+// turn returns a lower bound of what a turn of a request adds to an iteration.
 func (l lines) turn(r *traces.Request) units.Duration {
 	return units.Duration(schedtest.SmallModel.Layers) * (l.token + l.host + l.hostContext*units.Duration(r.Input+r.Output))
 }
 
-// wait checks the iteration b that has been formed.
+// wait checks an iteration b that has just been formed.
 func (p *patience) wait(t rapid.TB, s offloading, l lines, b *scheduler.Batch) {
 	took := l.Iteration(b)
 	if b.Decoding() == 0 {
@@ -68,8 +68,8 @@ func (p *patience) wait(t rapid.TB, s offloading, l lines, b *scheduler.Batch) {
 	}
 }
 
-// hidden checks an iteration for which requests of the host were chosen: it takes no
-// longer, but for MaxDelay, than if the CPUs' attention took no time, and makes more tokens per time than without them.
+// hidden checks an iteration for which requests of the host were chosen. Except for MaxDelay, it takes no longer than
+// if the CPUs' attention took no time, and makes more tokens per time than without them.
 func hidden(t rapid.TB, o *Former, l lines, b *scheduler.Batch) bool {
 	if b.Moves.Up.Wait+b.Moves.Down.Wait > 0 || o.turns.request != nobody || len(b.Sub[0].Decode)+len(b.Sub[0].Prefill) == 0 || len(b.Sub[0].Host)+len(b.Sub[1].Host) == 0 {
 		return false
@@ -88,8 +88,8 @@ func hidden(t rapid.TB, o *Former, l lines, b *scheduler.Batch) bool {
 	return true
 }
 
-// hosting returns an Offload whose GPUs are full with requests of 10 tokens of context, and
-// whose host has others of such contexts, with such costs. One more request may be added.
+// hosting returns an Offload with the given costs, whose GPUs are full with requests of 10 tokens
+// of context. Its host has requests with the given contexts. One more request may be added.
 func hosting(onGPUs int, costs lines, delay float64, contexts ...int) offloading {
 	return hostingWith(&scheduler.MemorySpec{Admission: scheduler.AdmitFinal}, onGPUs, costs, delay, contexts...)
 }
@@ -121,8 +121,9 @@ func hostingWith(admission *scheduler.MemorySpec, onGPUs int, costs lines, delay
 	return s
 }
 
-// TestTurnsByHand: an iteration of the GPUs takes 100 a layer, with a request of the host 150.
-// Turns may take a tenth of the time. An iteration earns 10, one with a turn 15 of its 50.
+// TestTurnsByHand: an iteration of the GPUs takes 100 a layer, or 150 with a request of the host.
+// Turns may take a tenth of the time. An iteration earns 10; one with a turn earns 15 and spends
+// 50.
 func TestTurnsByHand(t *testing.T) {
 	o := hosting(1, lines{weights: 100, host: 50}, 0.1, 10, 10)
 	turns := map[int64]int32{0: 1, 5: 2, 9: 1, 14: 2, 18: 1}
@@ -146,7 +147,7 @@ func turnsBefore(turns map[int64]int32, step int64, request int32) (before []int
 	return before
 }
 
-// TestNoTurnsSaved: while nobody sits out, nothing is saved for turns.
+// TestNoTurnsSaved: while no request sits out, no credit for turns is saved.
 func TestNoTurnsSaved(t *testing.T) {
 	o := hosting(1, lines{weights: 100}, 0.1, 10)
 	turns := 0
@@ -164,10 +165,10 @@ func TestNoTurnsSaved(t *testing.T) {
 	}
 }
 
-// TestHelpByHand: ten requests decode on the GPUs, whose attention takes 100 a layer. One or
-// two on the host take part where their attention hides: beside the GPUs', with 3% of the step
-// to spare, or in a second sub-batch where to read the weights twice costs nearly nothing.
-// Another prompt goes to the host where its request would hide, too.
+// TestHelpByHand: ten requests decode on the GPUs, whose attention takes 100 a layer. One or two on
+// the host take part if their attention is hidden: beside the GPUs', with 3% of the step to spare,
+// or in a second sub-batch if reading the weights twice costs almost nothing. Another prompt goes
+// to the host if its request would be hidden, too.
 func TestHelpByHand(t *testing.T) {
 	for _, c := range []struct {
 		name                         string
@@ -204,8 +205,8 @@ func TestHelpByHand(t *testing.T) {
 	}
 }
 
-// TestExpireBesideTheHost: a request that neither memory takes is dropped; those on the host, which have begun, stay and
-// end, and both memories are free after them.
+// TestExpireBesideTheHost: a request without room in either memory is dropped. Those on the host have begun, so they
+// stay and end, and both memories are then free.
 func TestExpireBesideTheHost(t *testing.T) {
 	o := hosting(10, lines{weights: 1000, token: 10, context: 1, hostContext: 10}, 0.03, 10, 10)
 	const late = 12

@@ -63,8 +63,8 @@ func TestHoldOut(t *testing.T) {
 	}
 }
 
-// TestHoldOutNoise: what cannot be learned remains. Noise of a relative standard
-// deviation σ leaves even a perfect model a relative error of σ·√(2/π).
+// TestHoldOutNoise: noise cannot be learned. With a relative standard deviation σ it leaves even a
+// perfect model a relative error of σ·√(2/π).
 func TestHoldOutNoise(t *testing.T) {
 	spec := learnedSpec()
 	spec.Noise = 0.05

@@ -56,8 +56,8 @@ func TestPoints(t *testing.T) {
 	})
 }
 
-// TestAverage: the first measurements count alike, so that their mean is the
-// arithmetic one; later ones follow a change.
+// TestAverage: the first measurements have equal weights, so their mean is the arithmetic one;
+// later ones follow a change.
 func TestAverage(t *testing.T) {
 	p := newPoints(4)
 	for i := range 8 {
@@ -89,8 +89,8 @@ func fittedForest(t *testing.T, work func(a, b float64) float64, cost func(a, b 
 	return m
 }
 
-// TestBeyondRange states the rule: above the data the time at the edge grows with
-// the work, below it stays.
+// TestBeyondRange: above the data, the time at the edge grows with the work; below it stays
+// constant.
 func TestBeyondRange(t *testing.T) {
 	flat := func(int, int) float64 { return 100 }
 	m := fittedForest(t, tokenWork, flat, []int{10, 50}, []int{0, 30})
@@ -120,8 +120,8 @@ func TestBeyondRange(t *testing.T) {
 	}
 }
 
-// TestBeyondIsUpperBound: of a constant cost and one proportional to the work,
-// the continuation is an upper bound.
+// TestBeyondIsUpperBound: for a constant cost plus one proportional to the work, the extrapolation
+// is an upper bound.
 func TestBeyondIsUpperBound(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		constant, rate := rapid.Float64Range(0, 1e3).Draw(r, "constant"), rapid.Float64Range(0.01, 10).Draw(r, "rate")
@@ -136,9 +136,9 @@ func TestBeyondIsUpperBound(t *testing.T) {
 	})
 }
 
-// TestFitSchedule: a model is due after a number of changes, when its data has
-// doubled, and at once when an observation leaves its range by more than an
-// eighth; repeats that change nothing never make it due.
+// TestFitSchedule: a model is refitted after a number of changes, when its data has doubled, and at
+// once when an observation is more than an eighth outside its range. Repeats that change nothing
+// never cause a fit.
 func TestFitSchedule(t *testing.T) {
 	spec := &scheduler.PredictorSpec{Window: 1000, RefitEvery: 3, Trees: 4, MaxDepth: 8, MinLeaf: 1}
 	m := newLatencyForest(spec, 1, tokenWork)
@@ -186,7 +186,7 @@ func TestFitSchedule(t *testing.T) {
 	}
 }
 
-// TestQuarterOrAll: within its range a forest keeps three quarters of its trees.
+// TestQuarterOrAll: a refit within the forest's range keeps three quarters of its trees.
 func TestQuarterOrAll(t *testing.T) {
 	m := newLatencyForest(&scheduler.PredictorSpec{Window: 2, RefitEvery: 1, Trees: 4, MaxDepth: 0, MinLeaf: 1}, 1, tokenWork)
 	refit := func() float64 {

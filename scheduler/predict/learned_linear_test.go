@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestLineRecoversPlane fits points of a plane, of features as different in size
-// as contexts and requests are, and asks elsewhere.
+// TestLineRecoversPlane fits points of a plane whose features differ in size as contexts and
+// requests do, and predicts elsewhere.
 func TestLineRecoversPlane(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		slope := [pimFeatures]float64{
@@ -37,8 +37,8 @@ func TestLineRecoversPlane(t *testing.T) {
 	})
 }
 
-// TestLineByHand: y = 1, 2, 2 at x = 0, 1, 2 has the least-squares line
-// 7/6 + x/2; features that never change have no slope.
+// TestLineByHand: y = 1, 2, 2 at x = 0, 1, 2 has the least-squares line 7/6 + x/2. Features that
+// never change have no slope.
 func TestLineByHand(t *testing.T) {
 	m := newLatencyLine(&scheduler.PredictorSpec{Window: 8, RefitEvery: 1})
 	for i, y := range []float64{1, 2, 2} {
@@ -60,8 +60,8 @@ func TestLineByHand(t *testing.T) {
 	}
 }
 
-// TestLineSharesEffects: where the third feature is the sum of two others, which have values of 0 and 2 each, and y is the first of these, the solution of
-// least norm in standard deviations (1, 1 and √2) has 3/4, -1/4 and √2/4, slopes of 3/4, -1/4 and 1/4. A second fit has the range of its own rows.
+// TestLineSharesEffects: the third feature is the sum of two others, each 0 or 2, and y is the first of these. The solution of least norm in standard
+// deviations (1, 1 and √2) is 3/4, -1/4 and √2/4, so the slopes are 3/4, -1/4 and 1/4. A second fit has the range of its own rows.
 func TestLineSharesEffects(t *testing.T) {
 	m := newLatencyLine(&scheduler.PredictorSpec{Window: 8, RefitEvery: 1})
 	for _, at := range []float64{1, 11, 1} { // features of 1 and 3, or of 11 and 13
@@ -94,8 +94,8 @@ func TestLineOneRow(t *testing.T) {
 	}
 }
 
-// TestMovingPromptsAreKept: what moving a prompt costs survives any number of
-// iterations without one.
+// TestMovingPromptsAreKept: the learned cost of moving a prompt survives any number of iterations
+// without one.
 func TestMovingPromptsAreKept(t *testing.T) {
 	m := newLatencyLine(&scheduler.PredictorSpec{Window: 16, RefitEvery: 1})
 	observe := func(context, moved float64) {
@@ -118,8 +118,8 @@ func TestMovingPromptsAreKept(t *testing.T) {
 	}
 }
 
-// TestLineForgets: once a window of later rows has come, the earlier ones are gone;
-// a row out of their range is remembered until the next fit.
+// TestLineForgets: after a window of later rows, the earlier ones are gone. A row out of their
+// range is remembered until the next fit.
 func TestLineForgets(t *testing.T) {
 	m := newLatencyLine(&scheduler.PredictorSpec{Window: 16, RefitEvery: 1})
 	for i := range 24 {
@@ -143,8 +143,8 @@ func TestLineForgets(t *testing.T) {
 	}
 }
 
-// TestLineOfOnePlace: where no feature ever changed, the mean is all there is to
-// tell, whatever the rounding of the features' means.
+// TestLineOfOnePlace: if no feature ever changed, the prediction is the mean, whatever the rounding
+// of the features' means.
 func TestLineOfOnePlace(t *testing.T) {
 	for n := 2; n < 50; n++ {
 		m := newLatencyLine(&scheduler.PredictorSpec{Window: 128, RefitEvery: 1})

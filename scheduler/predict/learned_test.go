@@ -13,9 +13,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// steps is a node with what makes a GPU hard to predict: tiles of rows, weights
-// that are read whatever the batch, launch overheads; and with the busiest of
-// four ranksets to bound the PIM.
+// steps is a node with effects that make a GPU hard to predict: tiles of rows, weights that are
+// read for any batch, launch overheads. The busiest of four ranksets bounds the PIM.
 type steps struct{}
 
 func (steps) attention(chunk, finished int) units.Duration {
@@ -62,9 +61,9 @@ func (c steps) sample(m *scheduler.Sample, b *scheduler.Batch, i int) {
 	m.PIM = c.PIM(s, b.Step, other)
 }
 
-// serve runs requests to the end and returns how long it took: in each half of an
-// iteration the GPU works beside the PIM, which has the other sub-batch. What a learned predictor observes it
-// is judged by first, where it is given.
+// serve runs requests to the end and returns the total time. In each half of an iteration, the GPU works on
+// one sub-batch while the PIM works on the other. A learned predictor, if given, is judged by each
+// observation before it learns it.
 func serve(t testing.TB, requests []traces.Request, p forming.Predictor, learned *Learned) (total units.Duration, e PredictionErrors) {
 	t.Helper()
 	spec := &scheduler.Spec{SubBatches: 2, Chunking: true, ChunkMultiple: 16, MinPrefillTokens: 64}
@@ -110,9 +109,9 @@ func mixedRequests(n int) []traces.Request {
 	return requests
 }
 
-// TestLearnedServesLikeExact: scheduling by what was learned, with and without
-// measurement noise, takes at most 3% longer than by the costs themselves. Most
-// of the loss is the line's, which cannot see how evenly the ranksets are loaded.
+// TestLearnedServesLikeExact: scheduling by learned costs, with and without measurement noise,
+// takes at most 3% longer than by the costs themselves. Most of the loss is due to the line, which
+// does not see how evenly the ranksets are loaded.
 func TestLearnedServesLikeExact(t *testing.T) {
 	requests := mixedRequests(2000)
 	exact, _ := serve(t, requests, steps{}, nil)
@@ -151,7 +150,7 @@ type wrong struct{ steps }
 
 func (w wrong) GPU(s *scheduler.SubBatch, step int64) units.Duration { return 8 * w.steps.GPU(s, step) }
 
-// TestWarmUp: until a part has its observations, the fallback answers for it.
+// TestWarmUp: until a part has its observations, the fallback predicts it.
 func TestWarmUp(t *testing.T) {
 	spec := learnedSpec()
 	spec.WarmUp = 10
@@ -188,8 +187,8 @@ func TestWarmUp(t *testing.T) {
 	}
 }
 
-// TestWorkOfModels: beyond the data a chunk's attention grows with its pairs of queries and keys, 100 behind 1,000 being 100·1,050.5, and batched
-// operations with their rows. One sample is enough to fit both, and the line, from a profile.
+// TestWorkOfModels: beyond the data, a chunk's attention grows with its pairs of queries and keys (100 after 1,000 have 100·1,050.5), and batched
+// operations grow with their rows. One sample of a profile is enough to fit both and the line.
 func TestWorkOfModels(t *testing.T) {
 	l := NewLearned(learnedSpec(), nil, rand.New(rand.NewPCG(1, 1)))
 	if a, b := l.prefill.work(100, 1000), l.batched.work(100, 1000); a != 105_050 || b != 1100 {
@@ -208,7 +207,7 @@ func TestWorkOfModels(t *testing.T) {
 	}
 }
 
-// TestVerifiedRows: a request whose step verifies four tokens counts for the batched operations, and for the ranks' transfers, as four requests do.
+// TestVerifiedRows: for batched operations and the ranks' transfers, a request whose step verifies four tokens counts as four requests.
 func TestVerifiedRows(t *testing.T) {
 	spec := learnedSpec()
 	spec.WarmUp = 10
@@ -236,7 +235,7 @@ func TestVerifiedRows(t *testing.T) {
 	}
 }
 
-// TestWarmTogether: where each sub-batch has a chunk, both forests answer after as many.
+// TestWarmTogether: if each sub-batch has a chunk, both forests begin to predict at the same time.
 func TestWarmTogether(t *testing.T) {
 	spec := learnedSpec()
 	spec.WarmUp = 10
