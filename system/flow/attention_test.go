@@ -13,7 +13,7 @@ import (
 
 func fields(s string) []string { return strings.Fields(s) }
 
-// fake is a policy of plain numbers.
+// fake is a policy with given numbers.
 type fake struct {
 	runs              []int
 	steps             []policy.Step
@@ -37,8 +37,8 @@ func (f fake) Memory(run int) (decoding, filling []policy.Held) {
 func (f fake) KV(tokens int) int64     { return f.token * int64(tokens) }
 func (f fake) Vectors() policy.Vectors { return f.vectors }
 
-// TestVectorsByHand: 40 query heads of 8 KV heads on 16 GPUs, two of which hold each KV head: one has 3 of a group's 5 query heads, the
-// other 2, so that links of all carry 48/40 of the queries and of the results.
+// TestVectorsByHand: 40 query heads of 8 KV heads on 16 GPUs, so that two GPUs hold each KV head. One has 3 of a group's 5 query heads,
+// the other 2. All links together thus take 48/40 of the time of even queries and results.
 func TestVectorsByHand(t *testing.T) {
 	model := llm.Model{}
 	model.Heads, model.KVHeads, model.TensorParallel = 40, 8, 16
@@ -65,7 +65,8 @@ func TestVectorsByHand(t *testing.T) {
 	}
 }
 
-// TestReadByHand: what a step reads at home, and what counts as attended to. 4,096 B a token are 512 of each of eight KV heads.
+// TestReadByHand: what a step reads at home, and what counts as attended. The 4,096 B of a token are 512 for each of eight KV
+// heads.
 func TestReadByHand(t *testing.T) {
 	steps := []policy.Step{
 		{Attend: []policy.Class{{Heads: 2, Tokens: []int{100}}, {Device: policy.GPU, Heads: 6, Tokens: []int{50}}}},
@@ -98,7 +99,8 @@ func TestReadByHand(t *testing.T) {
 	}
 }
 
-// TestAttendsOfHardware: KV heads, layers and copies of a model; where prefixes stay, chunks behind one are scored there.
+// TestAttendsOfHardware: KV heads, layers and copies of a model. If prefixes stay at home, chunks after a prefix are
+// scored there.
 func TestAttendsOfHardware(t *testing.T) {
 	h := hardware(t, "cache.prefix=true", "model.tensor_parallel=8", "serving.verified_tokens=3", "serving.acceptance=0.5")
 	h.KV.InDIMM, h.Config.Cache.PrefixAttention = true, "dimm"

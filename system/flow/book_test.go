@@ -14,7 +14,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestBookByHand: each kind of operation takes a power of two, so that sums tell what is in them.
+// TestBookByHand: each kind of operation takes a different power of two, so that a sum shows its
+// terms.
 func TestBookByHand(t *testing.T) {
 	var f Flow
 	totals := dataflow.Totals{Bus: 1 << 30, Pieces: 7}
@@ -45,7 +46,7 @@ func TestBookByHand(t *testing.T) {
 		t.Errorf("%+v, by hand %+v", f.Work, want)
 	}
 	before := f.Work
-	f.book(&totals, &waits) // once more as much
+	f.book(&totals, &waits) // f.book(&totals, &waits) // the same once more
 	if did := f.Work.Since(&before); did != want {
 		t.Errorf("%+v, by hand %+v", did, want)
 	}
@@ -65,7 +66,7 @@ func TestPauseByHand(t *testing.T) {
 	}
 }
 
-// TestWorkAddsUp: what is done, in all its parts, is added to a run's and to another replica's, and taken away again.
+// TestWorkAddsUp: all parts of the work are added to a run and to another replica, and subtracted again.
 func TestWorkAddsUp(t *testing.T) {
 	w := Work{Tasks: 2, Effort: Effort{Joules: Joules{3, 5}, Tokens: 7, Ranks: machine.Activity{Activates: 11, UnitReads: 13, Reads: 17, Writes: 19, Open: 23, Clocks: 29}, HBM: hbm.Tally{Rows: 31, Reads: 37, Queries: 41, Moves: 43}}}
 	for i := range w.Time {
@@ -93,7 +94,7 @@ func TestWorkAddsUp(t *testing.T) {
 	}
 }
 
-// TestWaitsByHand: what GPUs work and wait is the time of all iterations; ranksets wait for others the rest of theirs.
+// TestWaitsByHand: the time of all iterations is what GPUs work and wait. The rest of it, ranksets wait for others.
 func TestWaitsByHand(t *testing.T) {
 	var b Busy
 	add := func(on int, d units.Duration) { b.Time[on].Add(d) }
@@ -124,8 +125,8 @@ func TestWaitsByHand(t *testing.T) {
 	}
 }
 
-// twoLayers returns a flow of GPUs and one device, with an iteration of two layers that take the entry on the GPUs, and in each layer
-// attention on the device and a block behind it; the last block takes the exit in place of its time.
+// twoLayers returns a flow of GPUs and one device, with an iteration of two layers. It has the entry on the GPUs, then in each layer
+// attention on the device and a block; the exit replaces the last block.
 func twoLayers(t *testing.T, entry, attention, block, exit units.Duration) *Flow {
 	h := hardware(t)
 	h.Config.Model.Layers = 2
@@ -177,7 +178,8 @@ func TestRunByHand(t *testing.T) {
 	if end != 143 || !reflect.DeepEqual(spans, shown) || f.Engine.Exact {
 		t.Errorf("%+v until %v, by hand %+v", spans, end, shown)
 	}
-	// Transfers behind an iteration make it as long as they are, once, and are not shown.
+	// Transfers in the background make an iteration at least as long as they are, count once, and are
+	// not shown.
 	f.Hide(2, 60)
 	f.Hide(2, 0)
 	layers(f, 5, 7, 11, 13)
@@ -196,7 +198,7 @@ func TestRunByHand(t *testing.T) {
 	}
 }
 
-// TestAllLayersAreRecorded: a timeline has the entry, and attention and a block of each of 60 layers, though a run skips repeats of layers.
+// TestAllLayersAreRecorded: a timeline has the entry, and attention and a block of each of 60 layers, even if a run skips repeated layers.
 func TestAllLayersAreRecorded(t *testing.T) {
 	h := hardware(t)
 	h.Config.Model.Layers = 60
@@ -208,7 +210,8 @@ func TestAllLayersAreRecorded(t *testing.T) {
 	}
 }
 
-// TestUseIsCopied: all that is known of how GPUs work for a sub-batch, each part with a value of its own.
+// TestUseIsCopied: everything known of the GPUs' work for a sub-batch, with a different value for each
+// part.
 func TestUseIsCopied(t *testing.T) {
 	want := Use{Slow: 2, Merge: 3, Chooses: 5, Joules: Joules{7, 11}, Extrapolated: &Extrapolated{13}}
 	for i, v := 0, reflect.ValueOf(want); i < v.NumField(); i++ {
@@ -222,7 +225,8 @@ func TestUseIsCopied(t *testing.T) {
 	}
 }
 
-// TestClaimsAreNotShown: a transfer that claims a lane is a span of the link, the lane shows what it computes. Nothing ends where it starts.
+// TestClaimsAreNotShown: a transfer that claims a lane is a span of the link; the lane shows only its own work. Spans of zero length do not
+// exist.
 func TestClaimsAreNotShown(t *testing.T) {
 	h := hardware(t)
 	h.Config.Model.Layers = 1
@@ -249,7 +253,7 @@ func TestClaimsAreNotShown(t *testing.T) {
 	}
 }
 
-// TestTimesAreCut: no task takes longer than the longest.
+// TestTimesAreCut: no task takes longer than the longest allowed.
 func TestTimesAreCut(t *testing.T) {
 	if a, b := TaskTime(2e-6), TaskTime(1e9); a != 2*units.Microsecond || b != LongestTask {
 		t.Errorf("%v and %v", a, b)
@@ -259,8 +263,8 @@ func TestTimesAreCut(t *testing.T) {
 	}
 }
 
-// TestLongIterations: half of the longest task that fits, 2^51 ps, fits 2,047 times. An iteration has six tasks for each piece and
-// four more, so that 340 pieces fit, an entry and 339 blocks. A resource's latency counts like a task's time.
+// TestLongIterations: half of the longest task, 2^51 ps, fits 2,047 times. An iteration has six tasks for each piece and four
+// more, so that 340 pieces fit: an entry and 339 blocks. A resource's latency counts like a task's time.
 func TestLongIterations(t *testing.T) {
 	const half = LongestTask / 2
 	for _, c := range []struct {
@@ -285,7 +289,8 @@ func TestLongIterations(t *testing.T) {
 	}
 }
 
-// TestChecksOfIterations: an iteration that ends or waits otherwise than event by event breaks a law.
+// TestChecksOfIterations: an iteration whose end or waits differ from an event-by-event run breaks a
+// law.
 func TestChecksOfIterations(t *testing.T) {
 	f := twoLayers(t, 5, 7, 11, 13)
 	end, err := f.Run(100)
@@ -300,7 +305,7 @@ func TestChecksOfIterations(t *testing.T) {
 	if _, err = f.Run(100); err != nil {
 		t.Fatal(err)
 	}
-	layers(f, 5, 9, 9, 11) // as long: 5 + 9 + 9 + 9 + 11
+	layers(f, 5, 9, 9, 11) // layers(f, 5, 9, 9, 11) // the same length: 5 + 9 + 9 + 9 + 11
 	f.Check.schedule(f, 100, end)
 	if err := f.Check.Err(); err == nil || !strings.Contains(err.Error(), "the iteration waits") {
 		t.Error(err)
@@ -324,7 +329,7 @@ func TestChecksOfIterations(t *testing.T) {
 	}
 }
 
-// TestProgressByHand: prompts of more tokens than all requests have, 10 + 5 and 20 + 7, are endless; a token that is emitted begins anew.
+// TestProgressByHand: prompts with more tokens than all requests have, 10 + 5 and 20 + 7, never end. An emitted token restarts the count.
 func TestProgressByHand(t *testing.T) {
 	var c Checker
 	c.Comes(&traces.Request{Input: 10, Output: 5})

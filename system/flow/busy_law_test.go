@@ -15,7 +15,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestLoadThatTakesTooLong: where nothing is changed but the load, the load is named.
+// TestLoadThatTakesTooLong: if only the load was changed, the error names the load.
 func TestLoadThatTakesTooLong(t *testing.T) {
 	cfg, err := configs.New(policies.Builtin(), configs.System{Name: "l3"}).Load(configs.Options{Sets: []string{"run.requests=3"}})
 	if err != nil {
@@ -42,7 +42,8 @@ func TestLoadThatTakesTooLong(t *testing.T) {
 	}
 }
 
-// TestChangesThatTakeTooLong: the first hardware key that was changed is blamed, the others are named, and of another fit its name alone.
+// TestChangesThatTakeTooLong: the error blames the hardware key that was changed first, and names the others. Of another fit it gives
+// only the name.
 func TestChangesThatTakeTooLong(t *testing.T) {
 	sets := []string{"run.requests=3", "pcie.latency=1ms", "batching.max_num_seqs=7", "predictor.trees=5", "traces.prefix_tokens=64", "gpu.fit=h200-sxm"}
 	cfg, err := configs.New(policies.Builtin(), configs.System{Name: "l3"}).Load(configs.Options{Sets: sets})
@@ -67,8 +68,7 @@ func TestChangesThatTakeTooLong(t *testing.T) {
 	}
 }
 
-// TestBusyLaw: no resource is busy for less than none or for more than all of the
-// time.
+// TestBusyLaw: no resource is busy for less than no time or for more than all of it.
 func TestBusyLaw(t *testing.T) {
 	total := func(on int, d units.Duration, n int64) (b Busy) { b.Time[on].AddTimes(d, n); return }
 	const end = 100 * units.Second
@@ -97,13 +97,14 @@ func TestBusyLaw(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
-	err := new(Busy).Within(-units.Second, 1) // less than none
+	err := new(Busy).Within(-units.Second, 1) // err := new(Busy).Within(-units.Second, 1) // less than no time
 	if all := total(OfUp, 150*units.Second, 1); err == nil || !strings.Contains(all.Within(end, 4).Error(), "150.000000 s of work in 100.000000 s") {
 		t.Error(err, all.Within(end, 4))
 	}
 }
 
-// TestHeldIsHandedOn: a ledger is told all that a policy says of what heads hold, and alike ones are one class.
+// TestHeldIsHandedOn: a ledger gets everything that a policy says about what heads hold; equal heads form one
+// class.
 func TestHeldIsHandedOn(t *testing.T) {
 	held := []policy.Held{
 		{Heads: 2, Bytes: 4, AfterPrompt: true}, {Heads: 2, Bytes: 4, OfPrompt: true, Skip: -1, Share: 0.5, Most: 9}, {Heads: 5, Bytes: 4, Device: policy.GPU},
@@ -115,7 +116,8 @@ func TestHeldIsHandedOn(t *testing.T) {
 	}
 }
 
-// TestImbalanceOfReplicas: of replicas together, what the busiest ranksets of each take counts against the mean over all.
+// TestImbalanceOfReplicas: for several replicas, the times of the busiest ranksets of each are compared with the mean
+// over all.
 func TestImbalanceOfReplicas(t *testing.T) {
 	var sum, other Imbalance
 	sum.Add(3, 4)

@@ -23,7 +23,7 @@ func hardware(t *testing.T, sets ...string) *Hardware {
 	return &Hardware{Config: cfg}
 }
 
-// near says that two bandwidths agree to nine digits.
+// near reports whether two bandwidths agree to nine digits.
 func near(a, b units.Bandwidth) bool { return max(a-b, b-a) <= 1e-9*b }
 
 // TestLinksByHand: GPUs have a link each, or their share of their switch's uplink.
@@ -43,7 +43,8 @@ func TestLinksByHand(t *testing.T) {
 	}
 }
 
-// TestHardwareByHand: channels of a replica, what joins cost, what attends, and what a cache of prefixes may do.
+// TestHardwareByHand: channels of a replica, the cost of joins, what attends, and what a cache of prefixes may
+// do.
 func TestHardwareByHand(t *testing.T) {
 	h := hardware(t, "node.channels=12", "node.ranksets=3", "pcie.join=3us", "pcie.join_all_reduce=7us")
 	if got := h.Channels(); !near(got, 6*25.6e9) {
@@ -123,8 +124,8 @@ func TestMemoryByHand(t *testing.T) {
 	}
 }
 
-// TestKeepingByHand: a cache of 12 GiB of two replicas keeps two blocks of 512 tokens in each, where a token's unit is 1 GiB in each
-// of three layers. Its 6 GiB on the host keep one.
+// TestKeepingByHand: a cache of 12 GiB for two replicas keeps two blocks of 512 tokens in each, since a token's unit is 1 GiB in
+// each of three layers. Its 6 GiB on the host keep one block.
 func TestKeepingByHand(t *testing.T) {
 	h := hardware(t, "cache.prefix=true")
 	h.Config.Cache.Block, h.Config.Cache.Capacity, h.Config.Cache.HostCapacity = 512, 12*units.GiB, 6*units.GiB

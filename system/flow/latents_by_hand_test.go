@@ -11,12 +11,13 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// pairs is a policy whose runs are like the first or the second.
+// pairs is a policy with runs that equal the first or the second.
 type pairs struct{ fake }
 
 func (p pairs) Alike(run int) int { return run % 2 }
 
-// TestAlikeByHand: runs of 3, 2, 5 and 7 layers of which the third is like the first and the fourth like the second; without saying so none is.
+// TestAlikeByHand: of runs of 3, 2, 5 and 7 layers, the third equals the first and the fourth the second. Unless the policy says so, none are
+// equal.
 func TestAlikeByHand(t *testing.T) {
 	p := fake{runs: []int{3, 2, 5, 7}}
 	for _, c := range []struct {
@@ -45,8 +46,8 @@ func TestAlikeByHand(t *testing.T) {
 	}
 }
 
-// TestBytesOfTokens: llama-3-8b stores 2·8·128·2 B of a token in a layer. DeepSeek V2 stores a latent of 576 elements, and where units read it in
-// stacks its 512 elements of values again.
+// TestBytesOfTokens: llama-3-8b stores 2·8·128·2 B of a token in a layer. DeepSeek V2 stores a latent of 576 elements; if units read it in
+// stacks, it stores the latent's 512 elements of values again.
 func TestBytesOfTokens(t *testing.T) {
 	h := hardware(t)
 	if h.KVBytesPerTokenLayer() != 4096 || h.KVBytesPerToken() != 32*4096 {
@@ -74,7 +75,7 @@ func TestBytesOfTokens(t *testing.T) {
 	}
 }
 
-// TestSmallParts: what steps add, what is kept of kernels' times, and a flow without ranksets.
+// TestSmallParts: what steps add, which times of kernels are kept, and a flow without ranksets.
 func TestSmallParts(t *testing.T) {
 	a := Attends{Policy: fake{vectors: policy.Vectors{New: 100, Queries: 7}}, verified: 3}
 	if got := a.New(5); got != 1500 {
@@ -94,7 +95,8 @@ func TestSmallParts(t *testing.T) {
 	}
 }
 
-// TestChunksWithoutPrefix: a request's chunk is scored on the GPUs alone where nothing of it stays elsewhere.
+// TestChunksWithoutPrefix: a request's chunk is scored on the GPUs alone if nothing of the request stays
+// elsewhere.
 func TestChunksWithoutPrefix(t *testing.T) {
 	a := NewAttends(hardware(t))
 	if a.Scores(&scheduler.Chunk{Prefix: 8}) || a.Copies != 1 || a.Heads != 8 {
@@ -102,7 +104,8 @@ func TestChunksWithoutPrefix(t *testing.T) {
 	}
 }
 
-// TestOperationNames: each operation has its own name on a timeline; those of one kind share one.
+// TestOperationNames: each operation has its own name on a timeline; operations of one kind share a
+// name.
 func TestOperationNames(t *testing.T) {
 	for op, want := range map[uint8]string{OpEntry: "entry", OpPrefillAttention: "prefill attention", OpWindow: "window attention", OpBlock: "block", OpGPUAttention: "attention", OpDecodeDown: "decode q k v", OpPromptDown: "prompt k v",
 		OpLeaving: "leaving k v", OpResults: "results", OpAttention: "decode attention", OpHostAttention: "decode attention", OpPrefixRead: "prefix k v read", OpPrefixUp: "prefix k v", OpFetch: "fetch k v",

@@ -9,8 +9,8 @@ import (
 	"github.com/l3sim/l3sim/scheduler"
 )
 
-// TestAnew: GPUs that keep costs take what GPUs take that compute each anew, whatever sub-batches came before: of dense layers, heads,
-// absorbed products of latents, batches of a window, and batches that attend elsewhere.
+// TestAnew: GPUs that cache costs take the same time as GPUs that compute each anew, whatever sub-batches came before: of dense
+// layers, heads, absorbed products of latents, batches of a window, and batches that attend elsewhere.
 func TestAnew(t *testing.T) {
 	for _, model := range []string{"gpt-oss-120b", "deepseek-v3", "deepseek-v3.2", "qwen3-30b-a3b", "llama-3-8b"} {
 		h := gpusOf(t, "run.model="+model, "gpu.preset=h200-sxm", "node.gpus=8", "model.tensor_parallel=8")

@@ -11,7 +11,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestWattsByHand: two GPUs with 30 J in 2 s of work, and 70 W each while they idle.
+// TestWattsByHand: two GPUs with 30 J in 2 s of work, and 70 W each when idle.
 func TestWattsByHand(t *testing.T) {
 	h := gpusOf(t, "run.model=llama-3-8b", "node.gpus=2", "model.tensor_parallel=2")
 	h.Config.GPU.Power.ActiveIdle = 70
@@ -26,8 +26,8 @@ func TestWattsByHand(t *testing.T) {
 	}
 }
 
-// TestJoulesByHand: of 12 J on two GPUs, a sub-batch of 30 prompt tokens and 10 that decode has 4 s of attention in 10 s. Of that three
-// quarters are prefill, and three quarters of all else.
+// TestJoulesByHand: two GPUs with 12 J run a sub-batch of 30 prompt tokens and 10 that decode, with 4 s of attention in 10 s. Three
+// quarters of the attention are prefill, and three quarters of everything else.
 func TestJoulesByHand(t *testing.T) {
 	d := New(gpusOf(t, "run.model=llama-3-8b", "node.gpus=2", "model.tensor_parallel=2"))
 	prompt, decoding := []scheduler.Chunk{{Tokens: 30}}, make([]scheduler.Decoding, 10)
@@ -39,7 +39,7 @@ func TestJoulesByHand(t *testing.T) {
 		{scheduler.SubBatch{Decode: decoding}, 0, 4, flow.Joules{Decode: 12}}, {scheduler.SubBatch{Prefill: prompt}, 4, 0, flow.Joules{Prefill: 12}},
 		{scheduler.SubBatch{Prefill: prompt, Decode: decoding}, 3, 1, flow.Joules{Prefill: 9, Decode: 3}},
 		{scheduler.SubBatch{Prefill: prompt, Decode: decoding}, 1, 3, flow.Joules{Prefill: 12 * (6*0.75 + 4*0.25) / 10, Decode: 12 * (6*0.25 + 4*0.75) / 10}},
-		{scheduler.SubBatch{Prefill: prompt, Decode: decoding}, 0, 0, flow.Joules{Prefill: 12 * 4.5 / 10, Decode: 12 * 5.5 / 10}}, // of no kernel's
+		{scheduler.SubBatch{Prefill: prompt, Decode: decoding}, 0, 0, flow.Joules{Prefill: 12 * 4.5 / 10, Decode: 12 * 5.5 / 10}}, // of no kernel
 	} {
 		got := d.joules(&c.sub, 6, 10, 4, c.prefill, c.decode)
 		if !(math.Abs(got.Prefill-c.want.Prefill) <= 1e-12 && math.Abs(got.Decode-c.want.Decode) <= 1e-12) { // nor NaN
@@ -87,7 +87,8 @@ func TestGPUMemoryByHand(t *testing.T) {
 	}
 }
 
-// TestExtrapolatedByHand: what layers, head and attention take beyond their fits, at the pace of the power limit.
+// TestExtrapolatedByHand: the time of layers, head and attention beyond their fits, at the pace of the power
+// limit.
 func TestExtrapolatedByHand(t *testing.T) {
 	d := New(gpusOf(t, "run.model=llama-3-8b"))
 	x := &d.extrapolating
@@ -133,7 +134,7 @@ func TestExtrapolatedByHand(t *testing.T) {
 	}
 }
 
-// TestAttentionOfRuns: three layers of 1 + 2 + 4 and two of 8 + 16 + 32; the device's time does not count.
+// TestAttentionOfRuns: three layers of 1 + 2 + 4 and two of 8 + 16 + 32, without the device's time.
 func TestAttentionOfRuns(t *testing.T) {
 	g := stage{Layers: []layerCost{{Count: 3, Attention: 1, Merge: 2, Chooses: 4, Device: 99, Prompts: 1}, {Count: 2, Attention: 8, Merge: 16, Chooses: 32}}}
 	if got := g.attention(); got != 3*7+2*56 {
@@ -146,8 +147,9 @@ func TestAttentionOfRuns(t *testing.T) {
 	}
 }
 
-// TestGroupsByHand: three requests of contexts of 5,000 share 4,096 tokens, two of these 512 more. The first stretch has three requests with
-// two parts each, both together the same with a third part of two. With two tokens verified a step has as many outputs twice.
+// TestGroupsByHand: three requests with contexts of 5,000 share 4,096 tokens, and two of them 512 more. The first run of blocks has three
+// requests with two partial outputs each. Both runs together have a third partial output for two requests. If two tokens are verified, a
+// step has twice as many outputs.
 func TestGroupsByHand(t *testing.T) {
 	h := gpusOf(t, "run.model=llama-3-8b", "serving.verified_tokens=2", "serving.acceptance=0.5")
 	d := New(h)
@@ -155,7 +157,7 @@ func TestGroupsByHand(t *testing.T) {
 	for range 3 {
 		sub.Decode = append(sub.Decode, scheduler.Decoding{Base: 4999})
 	}
-	context := d.Attends.Decode(sub.Decode, 0, 1).Attend[0].Tokens[0] // whatever a step with drafts attends to
+	context := d.Attends.Decode(sub.Decode, 0, 1).Attend[0].Tokens[0] // what a step with drafts attends to
 	for takes := range 3 {
 		var asked int
 		g := &d.Grouping
@@ -175,7 +177,7 @@ func TestGroupsByHand(t *testing.T) {
 				t.Errorf("%d stretches: %+v and %+v", asked, kernel, merge)
 			}
 			asked++
-			return math.Abs(float64(asked - 1 - takes)) // so many are best
+			return math.Abs(float64(asked - 1 - takes)) // return math.Abs(float64(asked - 1 - takes)) // this number is best
 		})
 		spared := []int64{0, 2 * 4096, 2*4096 + 512}[takes]
 		if asked != 3 || len(g.Groups) != takes || g.Spared != spared {
@@ -187,7 +189,8 @@ func TestGroupsByHand(t *testing.T) {
 	}
 }
 
-// TestChoiceOfGroups: stretches are taken as long as decode attention, their kernel and the merge take less together.
+// TestChoiceOfGroups: runs of blocks are read once as long as decode attention, their kernel and the merge take less
+// together.
 func TestChoiceOfGroups(t *testing.T) {
 	h := gpusOf(t, "run.model=llama-3-8b")
 	taken := map[bool]bool{}
@@ -217,8 +220,8 @@ func TestChoiceOfGroups(t *testing.T) {
 	}
 }
 
-// TestLayersByHand: the embedding and the QKV product come before the first layer's attention, the projection and the feed-forward network after the
-// last one's, and both between those of two layers.
+// TestLayersByHand: the embedding and the QKV product come before the first layer's attention; the projection and the feed-forward network after the
+// last one's; both between two layers' attention.
 func TestLayersByHand(t *testing.T) {
 	d := New(gpusOf(t, "run.model=llama-3-8b"))
 	for _, tokens := range []int{1, 7, 600} {
@@ -239,7 +242,8 @@ func TestLayersByHand(t *testing.T) {
 	}
 }
 
-// TestDecodedByHand: what decodes in a layer takes its batches, what requests share, and the passes beside, one after the other.
+// TestDecodedByHand: decode attention in a layer takes the times of its batches, of what requests share, and of the extra
+// passes, one after the other.
 func TestDecodedByHand(t *testing.T) {
 	d := New(gpusOf(t, "run.model=llama-3-8b"))
 	batches := []gpu.DecodeBatch{gpu.UniformBatch(3, 500), gpu.UniformBatch(40, 2000)}
@@ -270,7 +274,7 @@ func TestDecodedByHand(t *testing.T) {
 	}
 }
 
-// TestPromptsOfALayerByHand: the prompts of a sub-batch take what each takes, one after the other, and outputs of prompts and of what decodes are joined.
+// TestPromptsOfALayerByHand: the prompts of a sub-batch take their times one after the other. Outputs of prompts and of decode attention are joined.
 func TestPromptsOfALayerByHand(t *testing.T) {
 	d := New(gpusOf(t, "run.model=llama-3-8b", "gpu.preset=a100-sxm-80gb"))
 	sub := &scheduler.SubBatch{Prefill: []scheduler.Chunk{{Tokens: 512, Finished: 1024}, {Tokens: 100, Last: true}, {Tokens: 2048}}, Decode: make([]scheduler.Decoding, 30)}

@@ -11,7 +11,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestTimesOfSums: sums are cut at the longest task. The power limit stretches seconds, not what they were rounded to.
+// TestTimesOfSums: sums are limited to the longest task. The power limit stretches the exact seconds, not the rounded
+// times.
 func TestTimesOfSums(t *testing.T) {
 	long := kernelSum{gpu.Work{Seconds: 1}, flow.LongestTask - 5}
 	for add, want := range map[units.Duration]units.Duration{4: flow.LongestTask - 1, 5: flow.LongestTask, 6: flow.LongestTask, flow.LongestTask: flow.LongestTask} {
@@ -60,8 +61,8 @@ func TestPartsByHand(t *testing.T) {
 	}
 }
 
-// TestHelpByHand: of 65 ways to divide the network the one whose longer part is shortest is taken. Both parts run side by side; the GPUs do all else
-// in turn, and energy is of what they do.
+// TestHelpByHand: of 65 ways to divide the network, the one with the shortest longer part is taken. Both parts run at the same time. The GPUs do
+// everything else in turn, and only their energy counts.
 func TestHelpByHand(t *testing.T) {
 	helped, alone := 0, 0
 	for _, tokens := range []int{1, 300, 5000} {
@@ -128,7 +129,8 @@ func TestHelpByHand(t *testing.T) {
 	}
 }
 
-// TestLongerGroupsAreLeft: what is read once is taken where the whole sub-batch is shorter, and only then counts as spared. Else requests decode as before.
+// TestLongerGroupsAreLeft: shared tokens are read once only if the whole sub-batch is then shorter, and only then count as saved. Otherwise requests decode
+// as before.
 func TestLongerGroupsAreLeft(t *testing.T) {
 	sub := &scheduler.SubBatch{Shared: []scheduler.Shared{{Tokens: 16_384}}}
 	for i := range 64 {

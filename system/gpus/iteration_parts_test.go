@@ -9,8 +9,8 @@ import (
 	"github.com/l3sim/l3sim/scheduler"
 )
 
-// TestIterationPartsByHand: where the time of an iteration of a chunk and two requests goes, on GPUs that feel no power limit. What joins the outputs of
-// both kernels in a layer counts as parts of its attention.
+// TestIterationPartsByHand: how the time of an iteration of a chunk and two requests divides, on GPUs below their power limit. Joining the outputs of
+// both kernels in a layer counts as part of its attention.
 func TestIterationPartsByHand(t *testing.T) {
 	steps := []policy.Step{
 		{

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestLastDecoded: whatever GPUs decoded before, in whichever run, a batch takes what it takes on GPUs that have decoded nothing.
+// TestLastDecoded: whatever GPUs decoded before, in any run, a batch takes the same time as on GPUs that decoded nothing.
 func TestLastDecoded(t *testing.T) {
 	for _, preset := range []string{"a100-sxm-80gb", "h100-sxm"} {
 		known := New(gpusOf(t, "run.model=gpt-oss-120b", "gpu.preset="+preset))

@@ -10,7 +10,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestAbsorbByHand: around attention of latents on another device the GPUs multiply queries before it and outputs behind it; without latents, neither.
+// TestAbsorbByHand: with attention of latents on another device, the GPUs multiply queries before it and outputs after it. Without latents they do
+// neither.
 func TestAbsorbByHand(t *testing.T) {
 	d := script(t, &scripted{})
 	if d.Absorb(1, 5); d.Decoding[1].Chooses != (gpu.Work{}) || d.Decoding[1].Merge != (gpu.Work{}) {
@@ -26,7 +27,7 @@ func TestAbsorbByHand(t *testing.T) {
 	}
 }
 
-// TestSustainedByHand: work that goes on by itself takes its own time, and longer where its power exceeds the limit.
+// TestSustainedByHand: work that runs alone takes its own time, or longer if its power exceeds the limit.
 func TestSustainedByHand(t *testing.T) {
 	d := script(t, &scripted{}, "gpu.preset=h200-sxm")
 	for _, w := range []gpu.Work{{Seconds: 1e-3}, {Seconds: 1e-3, Clocked: 1e-3, Dynamic: 5}} {
@@ -38,7 +39,7 @@ func TestSustainedByHand(t *testing.T) {
 	}
 }
 
-// TestScaleByHand: each time of a stage is scaled, and what a device beside the GPUs takes is not.
+// TestScaleByHand: every time of a stage is scaled, except that of a device beside the GPUs.
 func TestScaleByHand(t *testing.T) {
 	g := stage{Entry: 100, Block: 200, Exit: 300, Layers: []layerCost{{Count: 3, Attention: 10, Prompts: 20, Merge: 30, Chooses: 40}, {Count: 2, Attention: 50}}}
 	g.Beside(7, 8)
@@ -49,8 +50,8 @@ func TestScaleByHand(t *testing.T) {
 	}
 }
 
-// TestPredictionsByHand: a prediction without batches takes a sub-batch's dense work and prompts; the runs that are alike are one kind of layers, with all of
-// them and what lies beyond the measurements. What does nothing is not laid.
+// TestPredictionsByHand: a prediction without batches has a sub-batch's dense work and prompts. Equal runs are one kind of layers, with all their layers and
+// the time beyond the measurements. Work that takes nothing is not laid out.
 func TestPredictionsByHand(t *testing.T) {
 	d := script(t, &scripted{prompts: []policy.Prompt{{Pieces: []policy.Piece{{Heads: 8, Count: 1, Tokens: 2000}}}, {}}})
 	d.Attends.SetRuns([]int{20, 12}, []int{0, 0})
@@ -77,7 +78,8 @@ func TestPredictionsByHand(t *testing.T) {
 	}
 }
 
-// TestBatchOfAClass: a batch has what a class says of its requests that attend to anything.
+// TestBatchOfAClass: a batch has what a class says about those of its requests that attend to
+// anything.
 func TestBatchOfAClass(t *testing.T) {
 	c := &policy.Class{Heads: 6, Tokens: []int{100, 0, 300}, Weights: true, Paged: policy.Paged{Page: 16, PerQueryHead: true}, Windowed: true}
 	want := gpu.DecodeBatch{Requests: 2, Tokens: 400, Longest: 300, KVHeads: 6, Page: 16, PerQueryHead: true, Weights: true, Windowed: true}
@@ -86,7 +88,8 @@ func TestBatchOfAClass(t *testing.T) {
 	}
 }
 
-// TestShareOfNothing: a task of no seconds changes no group; groups that take time have it all, to the picosecond.
+// TestShareOfNothing: a task of no seconds changes no group. Groups that take time share it all, to the
+// picosecond.
 func TestShareOfNothing(t *testing.T) {
 	var x GPUIteration
 	var seconds [partCount]float64
@@ -99,7 +102,7 @@ func TestShareOfNothing(t *testing.T) {
 	}
 }
 
-// TestPartsOfAPicosecond: a choice that takes a picosecond is shown.
+// TestPartsOfAPicosecond: a selection that takes a picosecond is shown.
 func TestPartsOfAPicosecond(t *testing.T) {
 	d := script(t, &scripted{})
 	if got := d.Parts(flow.OpEntry, 1, 1, 0, flow.Use{Slow: 1, Chooses: 1}); len(got) != 3 || got[2].Name != "page choice" {

@@ -8,8 +8,8 @@ import (
 	"github.com/l3sim/l3sim/gpu"
 )
 
-// TestSharedCosts: replicas with equal GPUs and models share costs, which are those of a model that nobody shares. With another model, other GPUs or
-// more tokens a decode step they share none.
+// TestSharedCosts: replicas with equal GPUs and models share costs, which equal those of a model used by one replica. With another model, other GPUs
+// or more tokens a decode step, they share none.
 func TestSharedCosts(t *testing.T) {
 	one, same := New(gpusOf(t)), New(gpusOf(t))
 	var group sync.WaitGroup

@@ -12,7 +12,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// held is a policy of which a test knows what each run of layers holds.
+// held is a policy with given tokens for each run of layers.
 type held struct {
 	policy.Costs
 	layers []int
@@ -23,7 +23,7 @@ func (h held) Runs() []int { return h.layers }
 
 func (h held) Memory(run int) (decoding, filling []policy.Held) { return h.of[run], nil }
 
-// TestWindowsOfRuns: what the GPUs hold of heads and layers adds up, a token is all 32 layers of 8 heads, and a part of a token takes a whole one.
+// TestWindowsOfRuns: what the GPUs hold of heads and layers adds up. A token has all 32 layers of 8 heads, and part of a token takes a whole one.
 func TestWindowsOfRuns(t *testing.T) {
 	h := gpusOf(t, "run.model=llama-3-8b")
 	token := int64(h.Config.Model.KVBytesPerToken()) / (32 * 8)
@@ -45,7 +45,8 @@ func TestWindowsOfRuns(t *testing.T) {
 	}
 }
 
-// TestNewByHand: two GPUs have twice the bandwidth; a part of a system is its side; what memories begin with.
+// TestNewByHand: two GPUs have twice the bandwidth; a part of a system is on its side; the initial state of
+// memories.
 func TestNewByHand(t *testing.T) {
 	h := gpusOf(t, "run.model=llama-3-8b", "node.gpus=2", "model.tensor_parallel=2")
 	d := New(h)
@@ -60,14 +61,15 @@ func TestNewByHand(t *testing.T) {
 	if spare := OfSpare(h); !spare.KV.InGPUs || spare.KV.InDIMM || h.KV.InGPUs || spare.Config != h.Config {
 		t.Errorf("%+v of %+v", spare.KV, h.KV)
 	}
-	// Without all layers alike, a unit is a page of bytes, in one layer.
+	// If layers differ, a unit is a page of bytes in one layer.
 	h = gpusOf(t, "run.model=llama-3-8b", "policy.name=duo", "policy.duo.static_sparsity=0.5", "batching.page_tokens=16")
 	if p := Pages(h, 7); p.Layers != 1 || p.UnitBytes != int64(8*units.KiB) || p.Capacity != 7 || p.HeadsPerChannel != 8 || p.UnitTokens != 16 || len(p.Classes) != 2 || len(p.Filling) == 0 {
 		t.Errorf("%+v", p)
 	}
 }
 
-// TestTierByHand: only a cache of prefixes with memory on the host has its links and channels, which an iteration then uses.
+// TestTierByHand: only a cache of prefixes with memory on the host has its links and channels, and an iteration then uses
+// them.
 func TestTierByHand(t *testing.T) {
 	for _, sets := range [][]string{{"run.model=llama-3-8b"}, {"run.model=llama-3-8b", "cache.prefix=true", "cache.host_capacity=10GB", "node.gpus=2", "model.tensor_parallel=2"}} {
 		h := gpusOf(t, sets...)
@@ -94,7 +96,8 @@ func TestTierByHand(t *testing.T) {
 	}
 }
 
-// TestStretchesLeave: what is chosen for a batch stays until requests come or go, of a sub-batch without shared blocks nothing.
+// TestStretchesLeave: what is chosen for a batch is kept until requests arrive or leave. Of a sub-batch without shared blocks
+// nothing is kept.
 func TestStretchesLeave(t *testing.T) {
 	d := New(gpusOf(t, "run.model=llama-3-8b"))
 	sub := &scheduler.SubBatch{Decode: []scheduler.Decoding{{Base: 4999}, {Base: 3999}}, Shared: []scheduler.Shared{{Tokens: 2048, Requests: []int32{0, 1}}}}

@@ -14,7 +14,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// scripted is a policy whose steps and chunks a test sets, run by run. It notes what it was asked.
+// scripted is a policy whose steps and chunks a test sets, run by run. It records its calls.
 type scripted struct {
 	policy.Costs
 	steps   []policy.Step
@@ -34,7 +34,7 @@ func (s *scripted) Prompt(run, chunk, finished int, last bool) *policy.Prompt {
 	return &s.prompts[run]
 }
 
-// script returns GPUs of Llama 3 8B whose 32 layers are a run of 20 and one of 12.
+// script returns GPUs with Llama 3 8B, whose 32 layers form a run of 20 and one of 12.
 func script(t *testing.T, s *scripted, sets ...string) GPUs {
 	d := New(gpusOf(t, append([]string{"run.model=llama-3-8b"}, sets...)...))
 	d.Attends.SetRuns([]int{20, 12}, []int{0, 1})
@@ -45,8 +45,8 @@ func script(t *testing.T, s *scripted, sets ...string) GPUs {
 
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-12+1e-9*math.Abs(b) }
 
-// TestDecodeRunsByHand: a kernel attends for each class of heads that attends to anything, and counts only requests that do. What chooses on
-// the GPUs and all passes come beside. Requests of the spare memory add the same once more.
+// TestDecodeRunsByHand: a kernel attends for each class of heads that attends to anything, and counts only the requests that do. Selection
+// on the GPUs and all passes are added. Requests of the spare memory add the same once more.
 func TestDecodeRunsByHand(t *testing.T) {
 	p := &scripted{steps: []policy.Step{
 		{
@@ -61,7 +61,7 @@ func TestDecodeRunsByHand(t *testing.T) {
 		{Attend: []policy.Class{{Heads: 8, Tokens: []int{1, 2, 3}}}},
 	}}
 	d := script(t, p)
-	for run := range d.Decoding { // what a step before has left
+	for run := range d.Decoding { // for run := range d.Decoding { // values of an earlier step
 		d.Decoding[run] = Decoding{Shared: &gpu.Cost{}, Chooses: gpu.Work{Seconds: 1}, Merge: gpu.Work{Seconds: 1}, Beside: gpu.Work{Seconds: 1}}
 	}
 	requests := []scheduler.Decoding{{Base: 90, Prompt: 50}, {Base: 3, Prompt: 1}, {Base: 290, Prompt: 280}}
@@ -113,8 +113,7 @@ func TestDecodeRunsByHand(t *testing.T) {
 	}
 }
 
-// TestStagesSayWhatIsExtrapolated: what attention of requests beyond what was measured takes in all layers, as long as the stage has it; nothing
-// within that.
+// TestStagesSayWhatIsExtrapolated: a stage gives the time of attention in all layers for requests beyond the measured range, and 0 within it.
 func TestStagesSayWhatIsExtrapolated(t *testing.T) {
 	sets := []string{"run.model=llama-3-8b", "gpu.preset=h200-sxm"}
 	for _, key := range []string{"product_rows", "prefill_tokens", "all_reduce_gpus", "small_rows"} {
@@ -133,14 +132,14 @@ func TestStagesSayWhatIsExtrapolated(t *testing.T) {
 		if beyond {
 			want = g.attention()
 		}
-		if got < want-64 || got > want+64 || beyond == (want == 0) { // rounded in each layer, or once
+		if got < want-64 || got > want+64 || beyond == (want == 0) { // rounded in each layer or once
 			t.Errorf("measured to %d: %v of attention is extrapolated, by hand %v", context, got, want)
 		}
 	}
 }
 
-// TestChosenPromptsByHand: a chunk of a model with an indexer attends over the rows that are chosen for its tokens, and scores them before. An
-// iteration's parts have both, and what ranking the scores takes beside them.
+// TestChosenPromptsByHand: in a model with an indexer, a chunk first scores its tokens, then attends over the rows chosen for them. An
+// iteration's parts have both, and the ranking of the scores.
 func TestChosenPromptsByHand(t *testing.T) {
 	d := New(gpusOf(t, "run.model=deepseek-v3.2", "gpu.preset=h200-sxm", "node.gpus=8", "model.tensor_parallel=8"))
 	chosen := llm.Chosen{Tokens: 64, Longest: 2048, Rows: 64 * 2048}
@@ -161,7 +160,8 @@ func TestChosenPromptsByHand(t *testing.T) {
 	}
 }
 
-// TestChoicesAddUp: two choices on the GPUs take what each takes, and those of ranks nothing there.
+// TestChoicesAddUp: two selections on the GPUs take the sum of their times; those of ranks take
+// none there.
 func TestChoicesAddUp(t *testing.T) {
 	d := script(t, &scripted{}, "gpu.preset=h200-sxm")
 	a := policy.Choice{Heads: 8, Scored: []int{6000, 0}, Ranked: []int{12_000, 0}, Keep: 40}
@@ -190,8 +190,8 @@ func TestPassesOfADevice(t *testing.T) {
 	}
 }
 
-// TestGPUsVerifyDrafts: where a step verifies four tokens, the GPUs' kernels attend with the queries of four, as those of a model whose cost is
-// told so do.
+// TestGPUsVerifyDrafts: if a step verifies four tokens, the GPUs' kernels attend with the queries of four, as those of a model whose cost was
+// computed for four.
 func TestGPUsVerifyDrafts(t *testing.T) {
 	b := gpu.UniformBatch(64, 500)
 	seconds := map[int]float64{}
@@ -209,7 +209,8 @@ func TestGPUsVerifyDrafts(t *testing.T) {
 	}
 }
 
-// TestAlikeRunsByHand: a run like one before it is neither computed nor counted again: its layers are those of that run.
+// TestAlikeRunsByHand: a run that equals an earlier one is not computed or counted again; its layers are added to the
+// earlier one.
 func TestAlikeRunsByHand(t *testing.T) {
 	p := &scripted{steps: []policy.Step{{Attend: []policy.Class{{Heads: 8, Tokens: []int{100, 300}}}}, {Attend: []policy.Class{{Heads: 8, Tokens: []int{7, 9}}}}}}
 	d := script(t, p)
@@ -242,8 +243,9 @@ func TestPartNames(t *testing.T) {
 	}
 }
 
-// TestPromptByHand: a chunk attends over what is behind it on the GPUs: less what left them where its tokens attend to that at home, and less
-// a prefix that stays where it is, with whose part outputs are merged. Passes come on top. More tokens than were measured are noted.
+// TestPromptByHand: a chunk attends over the earlier tokens on the GPUs. Tokens that left them are not included if the chunk attends to these
+// at home; nor is a prefix that stays at home, with whose part the outputs are merged. Passes are added. More tokens than were measured are
+// noted.
 func TestPromptByHand(t *testing.T) {
 	p := &scripted{prompts: []policy.Prompt{{}, {
 		Pieces: []policy.Piece{{Heads: 3, Count: 1, Tokens: 500, Behind: 1000}, {Heads: 5, Count: 4, Tokens: 64, Behind: 700}},
@@ -308,7 +310,8 @@ func TestNearPromptsByHand(t *testing.T) {
 	}
 }
 
-// TestDecodeBeyondByHand: batches of more requests or longer contexts than were measured are noted, for all layers of the run.
+// TestDecodeBeyondByHand: batches with more requests or longer contexts than were measured are noted, for all layers of the
+// run.
 func TestDecodeBeyondByHand(t *testing.T) {
 	d := script(t, &scripted{})
 	d.measured.DecodeRequests, d.measured.DecodeContext = 10, 500
@@ -325,7 +328,7 @@ func TestDecodeBeyondByHand(t *testing.T) {
 	}
 }
 
-// TestStageRunsByHand: everything that the GPUs do in an iteration counts towards the power limit, which slows all of it down alike.
+// TestStageRunsByHand: all work of the GPUs in an iteration counts towards the power limit, which slows all of it equally.
 func TestStageRunsByHand(t *testing.T) {
 	p := &scripted{prompts: []policy.Prompt{{Pieces: []policy.Piece{{Heads: 8, Count: 1, Tokens: 2000, Behind: 100}}}, {Pieces: []policy.Piece{{Heads: 8, Count: 1, Tokens: 2000}}}}}
 	limited := 0
@@ -383,7 +386,7 @@ func TestStageRunsByHand(t *testing.T) {
 	}
 }
 
-// TestIdleByHand: GPUs that do anything for decoding requests are not idle, in any run.
+// TestIdleByHand: GPUs that do anything for decoding requests, in any run, are not idle.
 func TestIdleByHand(t *testing.T) {
 	work := gpu.Work{Seconds: 1e-9}
 	for run := range 2 {

@@ -19,11 +19,11 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestPipelineAgainstBarriers compares two sub-batches that take turns as their tasks
-// end with NEO's layers, in which each half begins when both sides of the one before
-// have ended (section 3), where the CPUs hide behind the GPUs. Over stages of any
-// proportions the two take as long on average; serving in the order of asking can let the second
-// sub-batch run ahead and leave the first one alone at the end.
+// TestPipelineAgainstBarriers compares two schedules of two sub-batches, with the CPUs hidden
+// behind the GPUs. In one they alternate as their tasks end. In the other, NEO's (section 3), each
+// half of a layer begins when both sides of the previous one have ended. Over stages of any
+// proportions both take the same time on average. First come, first served can let the second
+// sub-batch run ahead, so that the first is alone at the end.
 func TestPipelineAgainstBarriers(t *testing.T) {
 	sum, n, worst := 0.0, 0.0, 0.0
 	rng := rand.New(rand.NewPCG(1, 2)) // fixed: a mean over few draws says little
@@ -41,8 +41,8 @@ func TestPipelineAgainstBarriers(t *testing.T) {
 		x.Beside(time(0, y.Block), 0)
 		y.Beside(time(0, attention+x.Block), 0)
 		deviceX, deviceY := x.Layers[0].Device, y.Layers[0].Device
-		// Batch 1 computes its block while the CPUs attend for batch 0, and batch 0 its
-		// attention and its next block while they attend for batch 1.
+		// Batch 1 computes its block while the CPUs attend for batch 0. Batch 0 computes its attention
+		// and its next block while the CPUs attend for batch 1.
 		barriers := x.Entry + max(y.Entry, deviceX) + attention + max(x.Exit, deviceY) + y.Exit +
 			(layers-1)*(max(attention+x.Block, deviceY)+max(y.Block, deviceX))
 		f := flow.New(&flow.Hardware{Config: &configs.Config{Model: llm.Model{Layers: int(layers)}}}, BesideGPU("CPU"), flow.Running{Check: &flow.Checker{}})
@@ -61,11 +61,11 @@ func TestPipelineAgainstBarriers(t *testing.T) {
 	}
 }
 
-// TestMixedBatchByHand: a sub-batch that prefills and decodes costs the GPUs what package
-// gpu says of its iteration.
+// TestMixedBatchByHand: a sub-batch that prefills and decodes takes the GPUs the time that package
+// gpu gives for its iteration.
 func TestMixedBatchByHand(t *testing.T) {
 	const requests, context, chunk, finished = 24, 3000, 512, 1024
-	for _, name := range []string{"h200-sxm", "a100-sxm-80gb"} { // which feels no power limit
+	for _, name := range []string{"h200-sxm", "a100-sxm-80gb"} { // which stays below its power limit
 		sets := []string{"gpu.preset=" + name}
 		h := gpusOf(t, "gpu.preset="+name, "run.model=llama-3-70b")
 		cfg, d := h.Config, New(h)
@@ -83,7 +83,7 @@ func TestMixedBatchByHand(t *testing.T) {
 		if math.Abs(took-seconds) > rounded || math.Abs((g.Joules.Prefill+g.Joules.Decode)/joules-1) > 1e-9 {
 			t.Errorf("%s: %v s and %+v J, an iteration takes %v s and %v J", sets, took, g.Joules, seconds, joules)
 		}
-		// The prompt has its part of attention, by the kernels alone, and of all else by tokens.
+		// The prompt gets its part of attention by the kernels alone, and of everything else by tokens.
 		a := d.ModelCost.Attention()
 		p, w := a.Prompts(1, chunk, finished, 0), a.Decoding(shape.Decode)
 		attention := float64(g.attention()) / float64(units.FromSeconds(took))
@@ -94,7 +94,7 @@ func TestMixedBatchByHand(t *testing.T) {
 	}
 }
 
-// TestShareIsWhole: shares add up to what is shared, however long that is.
+// TestShareIsWhole: shares add up to the whole, however long that is.
 func TestShareIsWhole(t *testing.T) {
 	for _, took := range []units.Duration{0, 1, 7, 1<<60 + 1} {
 		var x GPUIteration
@@ -105,11 +105,11 @@ func TestShareIsWhole(t *testing.T) {
 	}
 }
 
-// TestIterationPartsOfLServe: each group has what it is named after, and nothing else.
+// TestIterationPartsOfLServe: each group has what its name says, and nothing else.
 func TestIterationPartsOfLServe(t *testing.T) {
 	h := gpusOf(t, `gpu.preset="a100-sxm-80gb"`, "node.gpus=2", "run.model=llama-3-8b", "policy.name=lserve")
 	side := New(h)
-	const context = 131_073 // its step makes a list: the first after the prompt
+	const context = 131_073 // its step makes a list, as the first after the prompt
 	decode := []policy.Request{{Prompt: context - 1, Context: context}}
 	x := IterationsOf(h).Parts(decode)
 	step := side.Attends.Policy.Decode(decode, 0)
@@ -139,7 +139,8 @@ func TestIterationPartsOfLServe(t *testing.T) {
 	}
 }
 
-// TestWindowsOfTokens: tokens of the prompt, those since and all of them are counted apart.
+// TestWindowsOfTokens: the tokens of the prompt, the later ones and all of them are counted
+// separately.
 func TestWindowsOfTokens(t *testing.T) {
 	h := gpusOf(t, "run.model=llama-3-8b")
 	m := &h.Config.Model
@@ -161,7 +162,7 @@ func TestWindowsOfTokens(t *testing.T) {
 	}
 }
 
-// holding is a policy of which a test knows what it holds.
+// holding is a policy that holds given tokens.
 type holding struct {
 	policy.Costs
 	held   []policy.Held
@@ -172,7 +173,7 @@ func (h holding) Runs() []int { return []int{h.layers} }
 
 func (h holding) Memory(int) (decoding, filling []policy.Held) { return h.held, h.held }
 
-// gpusOf returns the default node with keys and values on the GPUs, and with some keys set.
+// gpusOf returns the default node with keys and values on the GPUs, and some keys set.
 func gpusOf(t interface{ Fatal(...any) }, sets ...string) *flow.Hardware {
 	cfg, err := configs.New(policies.Builtin(), configs.System{Name: "gpu-only"}).Load(configs.Options{Sets: append([]string{"run.system=gpu-only"}, sets...)})
 	if err != nil {
@@ -181,7 +182,8 @@ func gpusOf(t interface{ Fatal(...any) }, sets ...string) *flow.Hardware {
 	return &flow.Hardware{Config: cfg, KV: flow.Place{Name: "on its GPUs", InGPUs: true, Keeps: true}, GPUShare: 1}
 }
 
-// TestStageIsRemembered: GPUs that have staged other batches before say the same of a batch as new ones.
+// TestStageIsRemembered: GPUs that have staged other batches give the same stage for a batch as new
+// ones.
 func TestStageIsRemembered(t *testing.T) {
 	h := gpusOf(t, "gpu.preset=h200-sxm", "run.model=llama-3-70b")
 	used, rng := New(h), rand.New(rand.NewPCG(3, 4))
@@ -202,13 +204,12 @@ func TestStageIsRemembered(t *testing.T) {
 		if !reflect.DeepEqual(want, got) {
 			t.Fatalf("%d decode, %d prompts, %d here: %+v, want %+v", len(sub.Decode), len(sub.Prefill), len(here), got, want)
 		}
-		got.Beside(1, 1) // what a system does with a stage stays with that stage
+		got.Beside(1, 1) // got.Beside(1, 1) // a system's change of a stage only affects that stage
 	}
 }
 
-// TestStageByHand: a sub-batch alone, in 3 layers, 2 that attend otherwise, 4 like the first and one like the others. What chooses comes first; then the GPUs and the device attend side by
-// side, or the device before the GPUs; then outputs are merged; then comes the block, of which the device may compute a part beside the GPUs. The last
-// layer's block is the exit.
+// TestStageByHand: one sub-batch, in 3 layers, 2 that attend otherwise, 4 that equal the first, and one that equals the second kind. Selection comes first. Then the GPUs and the device
+// attend at the same time, or the device first. Then outputs are merged, and the block follows; the device may compute part of it beside the GPUs. The last layer's block is the exit.
 func TestStageByHand(t *testing.T) {
 	for mask := range 64 {
 		has := func(bit int, of units.Duration) units.Duration { return units.Duration(mask>>bit&1) * of }
@@ -217,7 +218,7 @@ func TestStageByHand(t *testing.T) {
 			g.Shared = sharedFFN{Projection: 7000, GPUs: has(0, 11_000), Device: 17_000 - has(1, 9000)}
 		}
 		network := g.Shared.Projection + max(g.Shared.GPUs, g.Shared.Device) - g.Shared.before()
-		want := g.Entry + 10*network + 9*g.Block + g.Exit + 7*700 + 2*1400 // what the blocks but the last one do for the next layer
+		want := g.Entry + 10*network + 9*g.Block + g.Exit + 7*700 + 2*1400 // the work for the next layer in all blocks but the last
 		for i, count := range []int32{7, 3} {
 			l := layerCost{
 				Count: count, Attention: has(0, 130) << i, Device: has(1, 170) >> i, Merge: has(2, 23), Chooses: has(3, 31), DeviceFirst: mask>>4&1 > 0, Next: 700 << i,

@@ -10,9 +10,9 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestTierSwap: of 100 tokens that go down, 40 since the iteration before ended, these are gone after so long that the slower of links and
-// channels carries them, and no more. The links and the channels are busy for all of them in any case. What comes up goes to each GPU
-// that holds the head.
+// TestTierSwap: 100 tokens move down, 40 of them since the previous iteration ended. These are gone after the time in which the slower of
+// links and channels carries them. Links and channels are busy for all 100 in any case. Tokens that move up go to each GPU that holds the
+// head.
 func TestTierSwap(t *testing.T) {
 	const ms = units.Millisecond
 	for _, c := range []struct {
@@ -29,7 +29,7 @@ func TestTierSwap(t *testing.T) {
 	} {
 		x := Tier{link: c.link, channels: c.channels, token: 1000, Idle: c.idle, attends: &flow.Attends{Copies: c.copies}}
 		f := flow.New(&flow.Hardware{Config: &configs.Config{}}, BesideGPU("HBM"), flow.Running{})
-		for _, of := range []int{flow.OfDown, flow.OfUp, flow.OfChannel} { // of iterations before
+		for _, of := range []int{flow.OfDown, flow.OfUp, flow.OfChannel} { // of earlier iterations
 			f.Work.Time[of] = 7 * ms
 		}
 		x.attends.Fetched = 5000

@@ -14,8 +14,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// hostOf returns the host of Llama 2 7B (32 heads of 128 elements, 32 layers) and its hardware: 64 cores of 10 GFLOP/s, of which attention reaches
-// half, 320 GFLOP/s in all, and eight channels of 25.6 GB/s, of which it reaches 0.8, 163.84 GB/s.
+// hostOf returns the host of Llama 2 7B (32 heads of 128 elements, 32 layers) and its hardware. It has 64 cores of 10 GFLOP/s, of which attention
+// reaches half, 320 GFLOP/s in all. It has eight channels of 25.6 GB/s, of which attention reaches 0.8, 163.84 GB/s.
 func hostOf(t *testing.T, sets ...string) (CPUs, *flow.Hardware) {
 	t.Helper()
 	cfg, err := kinds.Loader().Load(configs.Options{Sets: append([]string{"run.system=cpu-offload", "run.model=llama-2-7b", "node.gpus=1", "model.tensor_parallel=1", "node.channels=8", "dram.preset=ddr4-3200-8gb-x8",
@@ -27,7 +27,8 @@ func hostOf(t *testing.T, sets ...string) (CPUs, *flow.Hardware) {
 	return New(h, flow.NewAttends(h)), h
 }
 
-// TestHostAttentionByHand: a token of a layer has 16 KiB of keys and values and takes 4·4,096 FLOPs.
+// TestHostAttentionByHand: in a layer, a token has 16 KiB of keys and values and takes 4·4,096
+// FLOPs.
 func TestHostAttentionByHand(t *testing.T) {
 	near := func(what string, got units.Duration, want float64) {
 		t.Helper()
@@ -65,7 +66,8 @@ func TestHostAttentionByHand(t *testing.T) {
 	near("elements on half of the cores", shared.Attend(1000), 1000*8192*10e-9/32)
 }
 
-// TestHostLinksByHand: q, k and v of a request are 3·4,096 elements of two bytes, its result a third of that. A token has 16 KiB in each of 32 layers.
+// TestHostLinksByHand: q, k and v of a request have 3·4,096 elements of two bytes, its result a third of that. A token has 16 KiB in each of 32
+// layers.
 func TestHostLinksByHand(t *testing.T) {
 	c, h := hostOf(t, `pcie.latency="2us"`)
 	over := func(bytes units.Bytes) units.Duration { return flow.TransferTime(c.Link, bytes) }
@@ -81,14 +83,15 @@ func TestHostLinksByHand(t *testing.T) {
 			t.Errorf("%s: %v, by hand %v", what, x[0], x[1])
 		}
 	}
-	// Two GPUs hold each of the heads of a model with one: what comes up goes to both.
+	// A model with one KV head on two GPUs: both hold it, and what moves up goes to both.
 	twice, g := hostOf(t, "node.gpus=2", "model.tensor_parallel=2", "model.kv_heads=1")
 	if copies := g.Config.Model.KVReplicas(); copies != 2 || twice.Fetched(1<<20) < 2*twice.Moved(1<<20)-1 || twice.Fetched(1<<20) > 2*twice.Moved(1<<20)+1 {
 		t.Errorf("%d copies: %v up, %v down", copies, twice.Fetched(1<<20), twice.Moved(1<<20))
 	}
 }
 
-// TestHostPagesByHand: a quarter of 64 GiB has 2 Mi pages of 16 tokens of a head and layer, 8 KiB; half of them for each of two replicas.
+// TestHostPagesByHand: a quarter of 64 GiB has 2 Mi pages of 8 KiB, each of 16 tokens of a head and layer. Each of two replicas has half
+// of them.
 func TestHostPagesByHand(t *testing.T) {
 	for replicas := int64(1); replicas <= 2; replicas++ {
 		_, h := hostOf(t, "node.memory_capacity=64GiB", "cpu_offload.host_memory_share=0.25", "batching.page_tokens=16", fmt.Sprint("node.gpus=", replicas))
@@ -99,7 +102,7 @@ func TestHostPagesByHand(t *testing.T) {
 	}
 }
 
-// TestOffloadKeys: each key out of its range is a fault of its own.
+// TestOffloadKeys: each key out of its range is an error of its own.
 func TestOffloadKeys(t *testing.T) {
 	for key, change := range map[string]func(s *CPUOffload){
 		"": func(*CPUOffload) {}, "policy": func(s *CPUOffload) { s.Policy = "all" }, "cores": func(s *CPUOffload) { s.Cores = 0 }, "core_flops": func(s *CPUOffload) { s.CoreFLOPS = 0 },

@@ -13,7 +13,7 @@ import (
 // steps. Its snapshot lacks Ramulator: attention had the clocks of package pim/hbm, which are Ramulator's to the cycle (TestAttAccCycles).
 var attAccRuns = []struct {
 	batch                          int
-	free, freeFF, limited, limitFF float64 // without and with --powerlimit, each without and with --ffopt
+	free, freeFF, limited, limitFF float64 // free, freeFF, limited, limitFF float64 // without and with --powerlimit, each without and with --ffopt
 }{
 	{1, 27.255627, 16.816071, 27.330963, 17.348138},
 	{4, 27.863749, 18.697173, 27.939085, 20.006472},
@@ -23,8 +23,8 @@ var attAccRuns = []struct {
 	{64, 34.598876, 32.273696, 35.423982, 33.990652},
 }
 
-// TestAttAccSystem: units beside the GPUs, with AttAcc's GPU and links, take what AttAcc's simulator takes for a decode step's layers:
-// attention by commands, the feed-forward network divided or not.
+// TestAttAccSystem: units beside the GPUs, with AttAcc's GPU and links, take the time of AttAcc's simulator for a decode step's
+// layers, with attention by commands and the feed-forward network divided or not.
 func TestAttAccSystem(t *testing.T) {
 	for _, run := range attAccRuns {
 		for _, c := range []struct {
@@ -44,8 +44,8 @@ func TestAttAccSystem(t *testing.T) {
 				t.Fatal(err)
 			}
 			g := e.StageRuns(&sub)
-			got := 1e3 * (end - g.Entry - g.Exit + g.Block).Seconds() // without embedding and LM head, which theirs has not
-			within := []float64{0.01, 0.08}[c.share]                  // at 32 requests a narrower product does not save whole waves of tiles; theirs is divided as if it did
+			got := 1e3 * (end - g.Entry - g.Exit + g.Block).Seconds() // without embedding and LM head, which theirs lacks
+			within := []float64{0.01, 0.08}[c.share]                  // at 32 requests a narrower product saves no whole waves of tiles; theirs is divided as if it did
 			if math.Abs(got/c.want-1) > within {
 				t.Errorf("%d requests, limited %v, network shared %d: %.3f ms, AttAcc's simulator %.3f", run.batch, c.limited, c.share, got, c.want)
 			}

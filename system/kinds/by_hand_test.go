@@ -17,7 +17,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestHostWorkAddsUp: the CPUs attend and rank one after the other, in every policy with work of both kinds.
+// TestHostWorkAddsUp: the CPUs attend and rank one after the other in every policy with both kinds of work.
 func TestHostWorkAddsUp(t *testing.T) {
 	requests := []scheduler.Decoding{{Base: 8001, Prompt: 8000}, {Base: 5001, Prompt: 4000}}
 	most := 0
@@ -46,8 +46,8 @@ func TestHostWorkAddsUp(t *testing.T) {
 	}
 }
 
-// TestWeightsOfUnits: a step of one token has the units multiply their columns of all layers, two matrices of 12,288 elements a column of
-// two bytes, or half a byte: the GPUs do not read them. Eight GPUs have a part each.
+// TestWeightsOfUnits: in a step of one token, the units multiply their columns of all layers: two matrices of 12,288 elements a column,
+// each of two bytes or half a byte. The GPUs do not read these. Eight GPUs have a part each.
 func TestWeightsOfUnits(t *testing.T) {
 	for bits, bytes := range map[int]float64{16: 2, 8: 1} {
 		e := rigOf(t, "run.system=hbm-pim", "run.model=gpt-175b", "gpu.preset=a100-paper", "hbm_pim.feed_forward=0.25", fmt.Sprint("model.weight_bits=", bits)).hbm()
@@ -57,7 +57,7 @@ func TestWeightsOfUnits(t *testing.T) {
 		if want := weights * bytes; columns == 0 || math.Abs(e.NotRead/want-1) > 1e-12 {
 			t.Errorf("%d bits: the GPUs leave out %v B, by hand %v", bits, e.NotRead, want)
 		}
-		// The units read that once for the token, which is as much as so many tokens of a KV head have: 2·128 elements of two bytes.
+		// The units read them once for the token. That is as much as so many tokens of a KV head have: 2·128 elements of two bytes.
 		if want := weights * e.reading.element / 512; math.Abs(float64(read)/want-1) > 1e-6 {
 			t.Errorf("%d bits: the units read as %d tokens, by hand %v", bits, read, want)
 		}
@@ -69,7 +69,7 @@ func TestWeightsOfUnits(t *testing.T) {
 	}
 }
 
-// TestHostHasATokenOfEach: keys and values of one token of a replica take 2·96·12,288 elements of two bytes, 4.5 MiB.
+// TestHostHasATokenOfEach: keys and values of one token of a replica have 2·96·12,288 elements of two bytes, 4.5 MiB.
 func TestHostHasATokenOfEach(t *testing.T) {
 	const token = 2 * 96 * 12288 * 2
 	for replicas := 1; replicas <= 2; replicas++ {
@@ -85,7 +85,7 @@ func TestHostHasATokenOfEach(t *testing.T) {
 	}
 }
 
-// TestWorkAddsUp: the same iteration again does the same work once more, in every system.
+// TestWorkAddsUp: the same iteration twice does twice the work, in every system.
 func TestWorkAddsUp(t *testing.T) {
 	for system, sets := range map[string]string{"l3": "", "gpu-only": "", "hbm-pim": "hbm_pim.feed_forward=0.5", "rank-pim": "", "cpu-offload": "", "gpu+cpu": "policy.name=hgca"} {
 		n := rigOf(t, append(strings.Fields(sets), "run.system="+system, "run.model=llama-2-7b", "energy.host_cpus=1")...)
@@ -118,7 +118,7 @@ func TestWorkAddsUp(t *testing.T) {
 	}
 }
 
-// TestL3MemoryByHand: with requests in the GPUs' spare memory a replica has what is free there beside what the DIMMs have.
+// TestL3MemoryByHand: with requests in the GPUs' spare memory, a replica has that memory in addition to the DIMMs.
 func TestL3MemoryByHand(t *testing.T) {
 	home := rigOf(t, "run.system=l3", "run.model=llama-3-8b")
 	both := rigOf(t, "run.system=l3", "run.model=llama-3-8b", "memory.spare=decode")
@@ -128,8 +128,8 @@ func TestL3MemoryByHand(t *testing.T) {
 	}
 }
 
-// TestHiddenTransfersByHand: the transfers of ranks that run beside the GPUs are booked for each layer, and an iteration takes no less than the
-// channels do for them.
+// TestHiddenTransfersByHand: transfers of ranks beside the GPUs are booked for each layer, and an iteration takes at least the channels' time
+// for them.
 func TestHiddenTransfersByHand(t *testing.T) {
 	e := rigOf(t, "run.system=rank-pim", "run.model=llama-2-7b").replica(nil).Engine.(*rankPIM)
 	for _, context := range []int{2000, 20} {
@@ -149,7 +149,7 @@ func TestHiddenTransfersByHand(t *testing.T) {
 	}
 }
 
-// TestPromptsOnRankPIM: only requests that decode on ranks have the GPUs wait for these to join, in each layer.
+// TestPromptsOnRankPIM: the GPUs wait in each layer for a join with the ranks only if requests decode there.
 func TestPromptsOnRankPIM(t *testing.T) {
 	const layers = 12 // of 32 heads
 	e := rigOf(t, "run.system=rank-pim", "run.model=llama-2-7b", "model.layers=12", "model.tensor_parallel=1", `pcie.join="5us"`, `pim.host_access="2us"`).replica(nil).Engine.(*rankPIM)
@@ -175,9 +175,9 @@ func TestPromptsOnRankPIM(t *testing.T) {
 	}
 }
 
-// TestJoinsByHand: where requests decode on ranks, the GPUs lose 5 µs in each of the 32 layers until a block's transfers
-// have come: in the costs of an iteration, in what the policy predicts and in the samples that a learned predictor takes.
-// A sub-batch of prompts alone loses nothing. Meanwhile the GPU draws what it draws without work.
+// TestJoinsByHand: if requests decode on ranks, the GPUs lose 5 µs in each of the 32 layers until a block's transfers
+// have arrived. The costs of an iteration, the policy's predictions and the samples of a learned predictor include it. A
+// sub-batch of prompts alone loses nothing. Meanwhile the GPU draws its idle power.
 func TestJoinsByHand(t *testing.T) {
 	of := func(join string) *rig {
 		return rigOf(t, "run.model=llama-2-7b", "model.tensor_parallel=1", "pcie.join="+join)
@@ -213,8 +213,8 @@ func TestJoinsByHand(t *testing.T) {
 	}
 }
 
-// TestBoundariesByHand: a row of keys or values is 512 tokens, 32 chunks of 16 banks with a token each. A bank reads its 128 columns every tCCD_L,
-// 8 clocks, and the row's switch takes fewer clocks than a quarter of that. Transfers that wait for heads have no boundaries within one.
+// TestBoundariesByHand: a row of keys or values has 512 tokens: 32 chunks of 16 banks with a token each. A bank reads its 128 columns every
+// tCCD_L, 8 clocks, and a switch of rows takes less than a quarter of that. Transfers that wait for heads have no boundaries within one.
 func TestBoundariesByHand(t *testing.T) {
 	step := func(boundary string) int64 {
 		return rigOf(t, "run.model=llama-2-7b", "pim.transfer_boundary="+boundary).l3().costs.step
@@ -228,8 +228,8 @@ func TestBoundariesByHand(t *testing.T) {
 	}
 }
 
-// TestLoadedByHand: a layer's keys and values of a token have 2·32·128 elements of 2 bytes. All of the requests' tokens come over the link before the GPU
-// attends. On the CPUs the same requests read them where they are.
+// TestLoadedByHand: keys and values of a token in a layer have 2·32·128 elements of 2 bytes. All of the requests' tokens come over the link before the
+// GPU attends. The CPUs read them in place.
 func TestLoadedByHand(t *testing.T) {
 	cfg, err := Loader().Load(configs.Options{Sets: []string{"run.system=gpu+cpu", "run.model=llama-2-7b", "model.tensor_parallel=1"}})
 	if err != nil {
@@ -257,8 +257,8 @@ func TestLoadedByHand(t *testing.T) {
 	}
 }
 
-// TestImbalanceOfARun: an engine counts the ranksets' load of each iteration that it runs. One request at a time has one of the ranksets work in each
-// layer; equal ones at all offsets have all of them work alike.
+// TestImbalanceOfARun: an engine counts the ranksets' load of each iteration that it runs. With one request at a time, one of the ranksets works in
+// each layer; with equal requests at all offsets, all work equally.
 func TestImbalanceOfARun(t *testing.T) {
 	n := rigOf(t, "run.model=llama-2-7b")
 	ranksets := n.cfg.Node.Ranksets

@@ -13,13 +13,13 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// Closed forms of what the real devices cost, in picoseconds. "Free" devices are
-// the real ones with their costs set to 0 before an iteration runs.
+// Closed forms of the costs of the real devices, in picoseconds. "Free" devices are the real ones
+// with their costs set to 0 before an iteration runs.
 
 // oneBatch is a single batch with a barrier after every layer.
 const oneBatch = "scheduler.sub_batches=1"
 
-// allAtOnce prefills every prompt in the first iteration.
+// allAtOnce prefills all prompts in the first iteration.
 const allAtOnce = "scheduler.min_prefill_tokens=1000000"
 
 // driven is one iteration of a replica that a test drives.
@@ -28,8 +28,8 @@ type driven struct {
 	took  units.Duration
 }
 
-// drive serves requests on the first replica of a node. It applies free to the
-// costs of every iteration before that runs, and tells visit afterwards.
+// drive serves requests on the first replica of a node. It applies free to the costs of every
+// iteration before that runs, and calls visit afterwards.
 func drive(t *testing.T, sets []string, requests []traces.Request, free func(*iterationCosts), visit func(*loop, driven)) (*loop, units.Duration) {
 	t.Helper()
 	r := rigOf(t, sets...).replica(requests)
@@ -66,8 +66,7 @@ func drive(t *testing.T, sets []string, requests []traces.Request, free func(*it
 func keep(*iterationCosts) {}
 func unseen(*loop, driven) {}
 
-// freeGPUAndTransfers leaves nothing but attention that takes time, and
-// boundaries a clock apart.
+// freeGPUAndTransfers leaves only attention time, and boundaries one clock apart.
 func freeGPUAndTransfers(c *iterationCosts) {
 	for s := range c.sub {
 		sub := &c.sub[s]
@@ -80,17 +79,17 @@ func freeGPUAndTransfers(c *iterationCosts) {
 	c.latency, c.upLatency, c.vacate, c.reactivate, c.step = 0, 0, 0, 0, 1
 }
 
-// freePIM leaves transfers and GPUs.
+// freePIM leaves only transfers and GPUs.
 func freePIM(c *iterationCosts) {
 	for i := range c.groups {
 		c.groups[i].Compute = 0
 	}
 }
 
-// TestImbalanceClosedForms: one rankset has no imbalance; equal lengths in
-// multiples of twice the ranksets balance exactly over two sub-batches, and in
-// multiples of the ranksets in one; offsets in turn, dealt to two sub-batches in
-// turn, put each of them on every second rankset; one request is on one rankset.
+// TestImbalanceClosedForms: one rankset has no imbalance. Equal lengths balance exactly in
+// multiples of twice the ranksets over two sub-batches, and in multiples of the ranksets in one.
+// Round-robin offsets, dealt alternately to two sub-batches, give each of them every second
+// rankset. One request is on one rankset.
 func TestImbalanceClosedForms(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -112,7 +111,7 @@ func TestImbalanceClosedForms(t *testing.T) {
 	} {
 		sets := append([]string{fmt.Sprint("node.ranksets=", c.ranksets)}, c.sets...)
 		r, _ := drive(t, sets, c.requests, keep, unseen)
-		// Two requests of one rankset share the first head's fill: not twice one.
+		// Two requests of one rankset share the fill of the first head, so they take less than twice one.
 		tolerance := 0.0
 		if c.want != math.Trunc(c.want) {
 			tolerance = 2e-3
@@ -123,9 +122,8 @@ func TestImbalanceClosedForms(t *testing.T) {
 	}
 }
 
-// TestOneRequestTakesRTimesItsShare: where only attention takes time, one request
-// on R ranksets takes as long as R equal ones, and R times what its attention
-// takes when it is spread over all of them.
+// TestOneRequestTakesRTimesItsShare: if only attention takes time, one request on R ranksets takes
+// as long as R equal ones. That is R times what its attention takes when spread over all of them.
 func TestOneRequestTakesRTimesItsShare(t *testing.T) {
 	const ranksets = 4
 	for _, rotation := range []bool{true, false} {
@@ -142,9 +140,9 @@ func TestOneRequestTakesRTimesItsShare(t *testing.T) {
 	}
 }
 
-// TestSingleRequestIsTheSerialSum: with nothing to overlap, an iteration is its
-// tasks one after another, from the devices' own costs. Vectors and results go at the
-// pace of the links, or of the channels' bursts where these are slower.
+// TestSingleRequestIsTheSerialSum: with nothing to overlap, an iteration is its tasks one after
+// another, with the devices' own costs. Vectors and results move at the rate of the links, or of
+// the channels' bursts if these are slower.
 func TestSingleRequestIsTheSerialSum(t *testing.T) {
 	const input, output = 1000, 40
 	for _, sets := range [][]string{
@@ -155,7 +153,7 @@ func TestSingleRequestIsTheSerialSum(t *testing.T) {
 		node := rigOf(t, sets...)
 		cfg := node.cfg
 		g, m, s := gpu.NewModelCost(&cfg.GPU.Spec, &cfg.Model), &cfg.Model, &cfg.DRAM.Spec
-		ps := func(w gpu.Work) units.Duration { return units.FromSeconds(w.Seconds) } // this GPU feels no power limit
+		ps := func(w gpu.Work) units.Duration { return units.FromSeconds(w.Seconds) } // this GPU stays below its power limit
 		layers := units.Duration(m.Layers)
 		ends := func(tokens int) units.Duration { // embedding, QKV of layer 0 and the LM head
 			return ps(g.Embedding(tokens)) + ps(g.QKV(tokens)) + ps(g.LMHead(1))
@@ -164,7 +162,7 @@ func TestSingleRequestIsTheSerialSum(t *testing.T) {
 		refreshed := func(clocks int64) units.Duration {
 			return units.Duration((clocks*int64(s.TREFI)+int64(s.TREFI-s.TRFC)-1)/int64(s.TREFI-s.TRFC)) * s.TCK
 		}
-		bursts := func(n units.Bytes) units.Duration { // of n bytes over all channels, one behind the other
+		bursts := func(n units.Bytes) units.Duration { // of n bytes over all channels, one after the other
 			return refreshed(int64(n) / int64(cfg.ReplicaChannels()*s.BurstBytes()) * int64(s.BurstClocks()))
 		}
 		heads := int64(m.KVHeads / cfg.ReplicaChannels())
@@ -196,10 +194,9 @@ func TestSingleRequestIsTheSerialSum(t *testing.T) {
 	}
 }
 
-// TestThroughputIsPIMBound: where only attention takes time, throughput is the
-// bound that the PIM's peak bandwidth sets, times the share of it that the
-// kernels reach, over the imbalance. That holds to the clock with a single batch;
-// two sub-batches fill each other's gaps and can only be faster.
+// TestThroughputIsPIMBound: if only attention takes time, throughput is the bound of the PIM's peak
+// bandwidth, times the share of it that the kernels reach, over the imbalance. With a single batch
+// that holds to the clock; two sub-batches fill each other's gaps and can only be faster.
 func TestThroughputIsPIMBound(t *testing.T) {
 	for _, c := range []struct {
 		batches  int
@@ -222,7 +219,7 @@ func TestThroughputIsPIMBound(t *testing.T) {
 					tokens++
 					read += int64(context)
 					n := int64(r.Engine.(*l3).ranks.HeadsEach()) * r.Engine.(*l3).ranks.Table.InSequence(context)
-					if !first[q.Offset] { // a rank's first head hides behind no other
+					if !first[q.Offset] { // a rank's first head is hidden behind no other
 						n += r.Engine.(*l3).ranks.Table.Alone(context) - r.Engine.(*l3).ranks.Table.InSequence(context)
 						first[q.Offset] = true
 					}
@@ -241,8 +238,8 @@ func TestThroughputIsPIMBound(t *testing.T) {
 		imbalance := r.Engine.(*l3).imbalance.Ratio(c.ranksets)
 		got, want := float64(tokens)/took.Seconds(), bound*efficiency/imbalance
 		t.Logf("%v: PIM bound %.1f tokens/s, efficiency %.3f, imbalance %.3f: %.1f, measured %.1f", sets, bound, efficiency, imbalance, want, got)
-		// A group's clocks are rounded up, and with two sub-batches a transfer waits
-		// for a clock's end.
+		// A group's clocks are rounded up, and with two sub-batches a transfer waits for the end of a
+		// clock.
 		const rounding = 1e-4
 		if got < want*(1-rounding) || c.batches == 1 && got > want*(1+rounding) {
 			t.Errorf("%v: %v tokens/s, want %v", sets, got, want)
@@ -250,8 +247,8 @@ func TestThroughputIsPIMBound(t *testing.T) {
 	}
 }
 
-// TestFreePIMReadsTheWeightsTwice: with attention for free and few requests, the
-// GPUs are always busy, and each sub-batch has them read all weights.
+// TestFreePIMReadsTheWeightsTwice: with free attention and few requests, the GPUs are always busy,
+// and read all weights for each sub-batch.
 func TestFreePIMReadsTheWeightsTwice(t *testing.T) {
 	for _, model := range []string{"gpt-175b", "gpt-89b", "opt-66b"} {
 		for _, onlyRead := range []bool{false, true} {
@@ -282,8 +279,7 @@ func TestFreePIMReadsTheWeightsTwice(t *testing.T) {
 	}
 }
 
-// onlyReads are GPUs that take time for nothing but to read at their peak
-// bandwidth.
+// onlyReads are GPUs that take time only for reading, at their peak bandwidth.
 var onlyReads = []string{
 	"gpu.peak_16bit=1000000PFLOP/s", "gpu.gemm.memory_efficiency=1.0", "gpu.gemm.ridge=0.0", "gpu.gemm.overhead=0ps",
 	"gpu.gemm.step_latency_ns=0.0", "gpu.gemm.split_overhead_us=0.0", "gpu.gemm.split_traffic=0.0",

@@ -32,7 +32,7 @@ func TestHostLedgersByHand(t *testing.T) {
 	}
 }
 
-// TestWindowsBesideTheHost: HGCA keeps a window of each request on the GPUs, which their memory has in three numbers of its own; dense attention
+// TestWindowsBesideTheHost: HGCA keeps a window of each request on the GPUs, which their memory has in three separate numbers; dense attention
 // keeps none.
 func TestWindowsBesideTheHost(t *testing.T) {
 	for policy, keeps := range map[string]bool{"hgca": true, "dense": false} {
@@ -45,7 +45,7 @@ func TestWindowsBesideTheHost(t *testing.T) {
 	}
 }
 
-// TestMovesAloneByHand: an iteration that moves keys and values alone takes as long as it waits for the links, and no time without a wait.
+// TestMovesAloneByHand: an iteration that only moves keys and values takes as long as it waits for the links, and no time without a wait.
 func TestMovesAloneByHand(t *testing.T) {
 	e := rigOf(t, "run.system=cpu-offload", "run.model=llama-3-8b").replica(nil).Engine.(*cpuOffload)
 	for _, c := range [][2]units.Duration{{0, 0}, {5, 0}, {0, 7}, {5, 7}, {9, 7}} {
@@ -66,8 +66,8 @@ func TestMovesAloneByHand(t *testing.T) {
 	}
 }
 
-// TestHostLinksByHand: bytes on the links, in each layer: vectors and fetched keys and values, what is loaded, and
-// what leaves. Layers that overlap keep the channels busy beside the links.
+// TestHostLinksByHand: bytes on the links in each layer: vectors and fetched keys and values, what is loaded, and
+// what leaves. With overlapping layers, the channels are busy beside the links.
 func TestHostLinksByHand(t *testing.T) {
 	for _, ahead := range []bool{false, true} {
 		e := gpuCPUOf(t, "run.model=llama-3-8b")
@@ -94,8 +94,8 @@ func TestHostLinksByHand(t *testing.T) {
 	}
 }
 
-// TestTierOfEnginesByHand: blocks that move between GPUs and host keep the links busy, of an iteration on the GPUs and of one with units in HBM. What
-// made way when the iteration before ended has had the links since.
+// TestTierOfEnginesByHand: blocks that move between GPUs and host keep the links busy, in an iteration on the GPUs and in one with units in HBM. What
+// was evicted when the previous iteration ended has had the links since.
 func TestTierOfEnginesByHand(t *testing.T) {
 	for _, system := range []string{"gpu-only", "hbm-pim"} {
 		n := rigOf(t, "run.system="+system, "run.model=llama-3-8b", "cache.prefix=true", "cache.host_capacity=64GiB")
@@ -111,7 +111,7 @@ func TestTierOfEnginesByHand(t *testing.T) {
 		if w := &e.Core().Work; w.Time[flow.OfDown] != down || w.Time[flow.OfUp] == 0 || end < down {
 			t.Errorf("%s: links %v and %v until %v, by hand %v down", system, w.Time[flow.OfDown], w.Time[flow.OfUp], end, down)
 		}
-		// An iteration of no moves, and then one whose blocks have all gone since it ended.
+		// An iteration without moves, then one whose blocks have all gone since it ended.
 		b.Moves = scheduler.Moves{}
 		plain, err := e.Run(b, end)
 		if err != nil {
@@ -129,8 +129,8 @@ func TestTierOfEnginesByHand(t *testing.T) {
 	}
 }
 
-// TestHBMMemoryByHand: stacks beside the GPUs leave these their memory for prompts; others share it. With a place of each request in one channel the memory
-// is as many ranksets, each with its part.
+// TestHBMMemoryByHand: stacks beside the GPUs leave the GPUs' memory for prompts; other stacks share it. If each request is in one channel, the memory
+// counts as so many ranksets, each with its part.
 func TestHBMMemoryByHand(t *testing.T) {
 	of := func(sets ...string) (*rig, HBMPIM) {
 		n := rigOf(t, append([]string{"run.system=hbm-pim", "run.model=llama-3-8b", "node.gpus=2", "model.tensor_parallel=2", "hbm_pim.capacity_share=0.5"}, sets...)...)
@@ -162,7 +162,8 @@ func TestHBMMemoryByHand(t *testing.T) {
 	}
 }
 
-// TestTallyByHand: 2 heads more than channels: two channels have one head more than the others, on each of the GPUs.
+// TestTallyByHand: with 2 heads more than channels, two channels have one head more than the others, on each of the
+// GPUs.
 func TestTallyByHand(t *testing.T) {
 	e, _ := commandUnits(t, "run.model=llama-3-8b", "node.gpus=2", "model.tensor_parallel=2", "hbm_pim.queries_per_read=4")
 	requests := (e.slots + 2) / 2 // four KV heads a GPU, two of them in this class
@@ -179,7 +180,7 @@ func TestTallyByHand(t *testing.T) {
 	}
 }
 
-// TestSpareGroupsByHand: two sub-batches spare what their groups do, both.
+// TestSpareGroupsByHand: two sub-batches save what the groups of both save.
 func TestSpareGroupsByHand(t *testing.T) {
 	e := rigOf(t, sharing("hbm-pim", "hbm_pim.bandwidth_factor=1")...).hbm()
 	sub := func() scheduler.SubBatch {
@@ -196,7 +197,7 @@ func TestSpareGroupsByHand(t *testing.T) {
 	if want := int64(2 * 39 * 8192); err != nil || !grouped || e.Attends.Spared != want || e.Attends.Counted.Steps != 0 {
 		t.Errorf("grouped %t: %d tokens spared, by hand %d; %v", grouped, e.Attends.Spared, want, err)
 	}
-	// Alone in a batch without groups nothing is tried.
+	// In a batch without groups nothing is tried.
 	e.Attends.Spared = 0
 	b.Grouped, b.Sub[0].Shared, b.Sub[1].Shared = 2, nil, nil
 	if grouped, err := e.grouped(b, 0); grouped || err != nil || e.Attends.Spared != 0 {
@@ -204,7 +205,7 @@ func TestSpareGroupsByHand(t *testing.T) {
 	}
 }
 
-// TestSystemsOfLoaders: the systems that a loader names, and what a nil one has.
+// TestSystemsOfLoaders: the systems of a loader, and those of a nil one.
 func TestSystemsOfLoaders(t *testing.T) {
 	mine := otherSystem()
 	ld, err := Extend(policies.Builtin(), mine)
@@ -241,8 +242,8 @@ func TestSystemsOfLoaders(t *testing.T) {
 	}
 }
 
-// TestRanksOfRankPIM: the second of two sub-batches numbers its groups behind those of the first, a block waits for the ranks of its own, and
-// prompts add what their keys and values take on links and channels.
+// TestRanksOfRankPIM: the groups of the second of two sub-batches are numbered after those of the first. A block waits for the ranks of its
+// own sub-batch. Prompts add the time of their keys and values on links and channels.
 func TestRanksOfRankPIM(t *testing.T) {
 	e := rigOf(t, "run.system=rank-pim", "run.model=llama-2-7b", "model.tensor_parallel=1", "node.ranksets=3", "pcie.join=5us", "rank_pim.sub_batches=always").replica(nil).Engine.(*rankPIM)
 	two := decoding(2, 500)
@@ -287,14 +288,14 @@ func TestRanksOfRankPIM(t *testing.T) {
 	if did.Time[flow.OfDown] != 32*down || did.Time[flow.OfChannel] != 32*channel {
 		t.Errorf("%v down and %v on the channels, by hand %v and %v", did.Time[flow.OfDown], did.Time[flow.OfChannel], 32*down, 32*channel)
 	}
-	// Predictions set the GPUs' part anew.
+	// Predictions set the GPUs' part again.
 	e.Decoding[0].Merge = gpu.Work{Seconds: 1}
 	if got, want := e.GPU(two, 1), e.GPUTime(two)+32*5*units.Microsecond; got != want || e.Decoding[0].Merge.Seconds != 0 {
 		t.Errorf("predicted are %v, by hand %v", got, want)
 	}
 }
 
-// TestHeadsBeginOnOtherChannels: heads that do not divide over the channels begin on a channel of their own for each request.
+// TestHeadsBeginOnOtherChannels: if heads do not divide over the channels, each request's heads begin on another channel.
 func TestHeadsBeginOnOtherChannels(t *testing.T) {
 	for _, system := range []string{"rank-pim", "l3"} {
 		engine := rigOf(t, "run.system="+system, "run.model=llama-3-8b", "node.gpus=1", "model.tensor_parallel=1", "node.channels=3").replica(nil).Engine

@@ -7,7 +7,8 @@ import (
 	"github.com/l3sim/l3sim/scheduler"
 )
 
-// TestFetchIterations: more misses take longer, up to all chosen rows; without any the layers still look them up. Kernels are scaled, fetches are not.
+// TestFetchIterations: more misses take longer, up to all chosen rows. Without misses the layers still look the rows up. Kernels are scaled, fetches
+// are not.
 func TestFetchIterations(t *testing.T) {
 	load := func(sets ...string) *configs.Config {
 		cfg, err := Loader().Load(configs.Options{Preset: "dgx-h200-l3", Sets: append([]string{"run.model=glm-5-fp8", "policy.name=dsa", "gpu.preset=h200-sxm", "node.gpus=8", "model.tensor_parallel=8"}, sets...)})

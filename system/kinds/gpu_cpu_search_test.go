@@ -9,20 +9,21 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestCSAttentionLayer: a search on the CPUs by hand, and what waits for it. A request of 8,001
+// TestCSAttentionLayer: a search on the CPUs by hand, and what waits for it. A request has 8,001
 // tokens after a prompt of 8,000: lists of 2,000 entries, 400 tokens found and 32 recent ones.
 func TestCSAttentionLayer(t *testing.T) {
 	sub := scheduler.SubBatch{Decode: []scheduler.Decoding{{Base: 8001, Prompt: 8000}}}
 	const heads, kv = 96, 96 * 512
-	// Each head reads 8 lists of 128 that its query chose, all keys and values that it found, which are
-	// copied, the centroids and the smallest scores of all lists.
+	// Each head reads the 8 lists of 128 that its query chose, the keys and values of all tokens found,
+	// which are copied, the centroids, and the smallest scores of all lists.
 	const bytes = heads*(8*2000*6+128*128*2+8*128*6) + 2*432*kv
 	link := 4 * 0.79 * 16 * 16e9 * 128 / 130 / 8
 	transfers := (3*heads*128*2 + 432*kv) / link
 	memory := bytes / (8 * 25.6e9 * 0.8)
 	for element, took := range map[string]float64{
 		"0ps": memory,
-		// Lists are added up, 8,001 sums are cleared and read twice, two products with centroids: on 64 cores.
+		// On 64 cores: lists are added up, 8,001 sums are cleared and read twice, two products with centroids
+		// are computed.
 		"100ns": (heads*(8*2000+3*8001)*100e-9 + 2*heads*2*128*128/(72e9*0.5)) / 64,
 	} {
 		e := gpuCPUOf(t, "policy.name=csattention", "policy.csattention.mode=host", "cpu_offload.element_time="+element)
@@ -39,7 +40,8 @@ func TestCSAttentionLayer(t *testing.T) {
 		}
 		return end, e
 	}
-	// On the critical path: a layer is the search, what comes up, attention and the block.
+	// With the search on the critical path, a layer is the search, the way up, attention and the
+	// block.
 	end, e := took()
 	g := e.StageRuns(&sub)
 	layers := units.Duration(e.Model.Layers)
@@ -50,7 +52,7 @@ func TestCSAttentionLayer(t *testing.T) {
 	if same, _ := took("gpu_cpu.attend=gpus"); same != end {
 		t.Errorf("the CPUs search whoever attends: %v, want %v", same, end)
 	}
-	// Beside it: the longest of the GPUs' work, the CPUs' and the links'.
+	// With the search beside it: the longest of the GPUs' work, the CPUs' and the links'.
 	for slow, want := range map[string]float64{
 		"run.seed=1":                        (g.Entry + layers*g.Layers[0].Attention + (layers-1)*g.Block + g.Exit).Seconds(),
 		"cpu_offload.memory_efficiency=0.1": float64(layers) * (8*memory + 20e-6),
@@ -66,8 +68,8 @@ func TestCSAttentionLayer(t *testing.T) {
 	}
 }
 
-// TestCSAttentionDrafts: a step of two tokens by hand. Both search, in 8 lists of their own or in the same ones, and find 400 tokens each, 800 or 400 in all; 33 are recent. What
-// is found comes up once; queries, keys and values go down for both. With a lagged search the CPUs do as much beside the step, and the GPUs attend to 400 and 33.
+// TestCSAttentionDrafts: a step of two tokens by hand. Both search, in 8 lists each or in the same ones, and find 400 tokens each, 800 or 400 in all; 33 are recent. What is
+// found goes up once; queries, keys and values go down for both. With a lagged search, the CPUs do the same beside the step, and the GPUs attend to 400 and 33.
 func TestCSAttentionDrafts(t *testing.T) {
 	sub := scheduler.SubBatch{Decode: []scheduler.Decoding{{Base: 8001, Prompt: 8000, Accepted: 1}}, Verified: 2}
 	const heads, kv = 96, 96 * 512
@@ -97,8 +99,8 @@ func TestCSAttentionDrafts(t *testing.T) {
 	}
 }
 
-// TestPagesOnHost: Quest's GPUs choose before the host starts. Of a context of 8,001 tokens the CPUs read 63 pages of 16 tokens and a token in each
-// of 96 heads, and 4 B for each 16 tokens go down with the vectors; the first two layers, which choose nothing, read all.
+// TestPagesOnHost: Quest's GPUs choose before the host starts. For a context of 8,001 tokens, the CPUs read 63 pages of 16 tokens and one token in
+// each of 96 heads. With the vectors, 4 B for each 16 tokens go down. The first two layers choose nothing and read everything.
 func TestPagesOnHost(t *testing.T) {
 	sub := scheduler.SubBatch{Decode: []scheduler.Decoding{{Base: 8001, Prompt: 8000}}}
 	e := gpuCPUOf(t, "policy.name=quest", "policy.quest.budget=1024")

@@ -19,13 +19,14 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// gpuCPUOf returns a replica of gpu+cpu for GPT-89B, whose 96 heads share nothing.
+// gpuCPUOf returns a replica of gpu+cpu for GPT-89B, whose 96 heads each have their own keys and
+// values.
 func gpuCPUOf(t *testing.T, sets ...string) *gpuCPU {
 	t.Helper()
 	return rigOf(t, append([]string{"run.system=gpu+cpu", "run.model=gpt-89b"}, sets...)...).replica(nil).Engine.(*gpuCPU)
 }
 
-// layerOf runs an iteration and returns what its layers wait for on CPUs and GPUs.
+// layerOf runs an iteration and returns the times of CPUs and GPUs that its layers wait for.
 func layerOf(t *testing.T, e *gpuCPU, sub scheduler.SubBatch) (cpu, merge units.Duration) {
 	t.Helper()
 	if _, err := e.Run(&scheduler.Batch{Sub: []scheduler.SubBatch{sub}}, 0); err != nil {
@@ -36,8 +37,8 @@ func layerOf(t *testing.T, e *gpuCPU, sub scheduler.SubBatch) (cpu, merge units.
 	return k[flow.OpHostAttention] / layers, units.Duration(len(e.Attends.Runs)) * e.Staged.Layers[0].Merge
 }
 
-// TestHGCALayer: one layer of HGCA by hand. A request of 10,001 tokens keeps 4,095 − 127 …
-// 4,095 on the GPUs; a tenth of the others is salient.
+// TestHGCALayer: one layer of HGCA by hand. A request of 10,001 tokens keeps between 4,095 − 127
+// and 4,095 on the GPUs; a tenth of the others is salient.
 func TestHGCALayer(t *testing.T) {
 	n := rigOf(t, "run.system=gpu+cpu", "run.model=gpt-89b", "policy.name=hgca", `cpu_offload.overhead="100us"`, "cpu_offload.element_time=0ps")
 	e := n.replica(nil).Engine.(*gpuCPU)
@@ -57,7 +58,7 @@ func TestHGCALayer(t *testing.T) {
 	if end, err := e.Run(&scheduler.Batch{Sub: []scheduler.SubBatch{sub}}, 0); err != nil || merge == 0 || math.Abs(end.Seconds()/want-1) > 1e-9 {
 		t.Errorf("an iteration takes %v, want %v s, with merges of %v; %v", end, want, merge, err)
 	}
-	// The GPUs attend over the window, whose weights go into averages.
+	// The GPUs attend over the window, and add its attention weights to averages.
 	cost, near := gpu.NewModelCost(&n.cfg.GPU.Spec, &n.cfg.Model), 10001-away
 	window := cost.Attention()
 	alone := units.FromSeconds(window.Decoding(gpu.DecodeBatch{Requests: 1, Tokens: int64(near), Longest: near, KVHeads: 96, Weights: true}).Seconds) +
@@ -69,20 +70,20 @@ func TestHGCALayer(t *testing.T) {
 	if bus := e.Iteration.Totals().Bus.Seconds(); math.Abs(bus/read-1) > 1e-6 {
 		t.Errorf("the channels carry data for %v s, want %v s", bus, read)
 	}
-	// Threads take whole heads: 96 heads on the 64 cores of a replica are two each for some.
+	// Threads take whole heads: 96 heads on the 64 cores of a replica are two each for some cores.
 	e = gpuCPUOf(t, "policy.name=hgca", "cpu_offload.element_time=4ns")
 	want = 2*5e-6 + 20e-6 + vector/link + (vector+4*96)/link + 2*salient*256*4e-9
 	if got, _ := layerOf(t, e, sub); math.Abs(got.Seconds()/want-1) > 1e-6 {
 		t.Errorf("slow cores take %v s for a layer, want %v s", got.Seconds(), want)
 	}
-	// A request whose window holds everything has nothing to do with the host.
+	// A request whose tokens all fit the window does not use the host.
 	if got, merge := layerOf(t, e, scheduler.SubBatch{Decode: []scheduler.Decoding{{Base: 4096, Prompt: 9}}}); got != 0 || merge != 0 {
 		t.Errorf("the CPUs take %v and the merge %v for nothing", got, merge)
 	}
 }
 
-// TestHGCAProfile: heads with shares of their own. The host's memory reads the mean share of a
-// layer; slow cores wait for the heads with most.
+// TestHGCAProfile: heads with different shares. The host's memory reads the mean share of a layer;
+// slow cores wait for the heads with the largest.
 func TestHGCAProfile(t *testing.T) {
 	const heads, layers = 8, 2
 	spec := policies.New("hgca")
@@ -136,8 +137,8 @@ func TestHGCAProfile(t *testing.T) {
 	}
 }
 
-// TestLoads: keys and values that come up take the longer of the link's time and the GPUs',
-// and the GPUs attend as they do where they hold them.
+// TestLoads: keys and values that go up take the longer of the link's time and the GPUs', and the
+// GPUs attend as if they held them.
 func TestLoads(t *testing.T) {
 	sub := scheduler.SubBatch{Decode: []scheduler.Decoding{{Base: 20001, Prompt: 9}}}
 	link := 4 * 0.79 * 16 * 16e9 * 128 / 130 / 8
@@ -159,8 +160,8 @@ func TestLoads(t *testing.T) {
 	}
 }
 
-// TestPromptsGoDown: an iteration that prefills takes at least as long as its keys and values
-// take on the links.
+// TestPromptsGoDown: an iteration that prefills takes at least the links' time for its keys and
+// values.
 func TestPromptsGoDown(t *testing.T) {
 	e := gpuCPUOf(t, "pcie.efficiency=0.001")
 	end, err := e.Run(&scheduler.Batch{Sub: []scheduler.SubBatch{{Prefill: []scheduler.Chunk{{Tokens: 1000, Last: true}}}}}, 0)
@@ -170,9 +171,9 @@ func TestPromptsGoDown(t *testing.T) {
 	}
 }
 
-// TestAppend: a prompt that comes in two pieces, as a second turn comes after a first. The
-// second attends on the host over what has left the window: keys and values are read once, and
-// each of its tokens takes four operations for each of their elements.
+// TestAppend: a prompt in two pieces, like a second turn after a first. The second attends on the
+// host over the tokens that have left the window. Keys and values are read once, and each of its
+// tokens takes four operations for each of their elements.
 func TestAppend(t *testing.T) {
 	const first, second = 6000, 500
 	const away = (first-4096)/128*128 + 128

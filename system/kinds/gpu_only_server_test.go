@@ -6,7 +6,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestKVBudget: a budget in bytes or in tokens leaves whole pages for no more, and one beyond what is free is refused.
+// TestKVBudget: a budget in bytes or tokens leaves as many whole pages as it has room for; one above the free memory
+// is refused.
 func TestKVBudget(t *testing.T) {
 	all := rigOf(t, "run.system=gpu-only")
 	token := all.cfg.Model.KVBytesPerToken()

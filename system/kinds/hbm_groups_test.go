@@ -15,13 +15,13 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// sharing are the keys of one replica of a system with a cache of prefixes and memory for all.
+// sharing returns the keys of one replica of a system with a cache of prefixes and memory for all.
 func sharing(system string, sets ...string) []string {
 	return append([]string{"run.system=" + system, "run.model=llama-3-8b", "node.gpus=1", "node.channels=4", "cache.prefix=true"}, sets...)
 }
 
-// TestGroupsBesideUnits: an iteration of units in HBM takes no longer where the GPUs may read for groups, whatever requests of its
-// sub-batches share; the units then read the rest of each context alone.
+// TestGroupsBesideUnits: an iteration of units in HBM takes no longer if the GPUs may read shared tokens for groups, whatever its
+// requests share. The units then only read the rest of each context.
 func TestGroupsBesideUnits(t *testing.T) {
 	var used int
 	iteration := func(t *rapid.T) {
@@ -49,7 +49,7 @@ func TestGroupsBesideUnits(t *testing.T) {
 				t.Fatalf("sub-batch %d: %d groups, want %d of %+v", s, len(e.groups[s].Groups), best, b.Sub[s].Shared)
 			}
 			for _, g := range e.groups[s].Groups {
-				read -= int64(g.Requests*g.Tokens) * 32 * 8 * 4 // layers, heads, and query heads of each
+				read -= int64(g.Requests*g.Tokens) * 32 * 8 * 4 // layers, heads, and query heads per head
 				spared += int64((g.Requests - 1) * g.Tokens)
 			}
 		}
@@ -61,18 +61,18 @@ func TestGroupsBesideUnits(t *testing.T) {
 		}
 	}
 	deep.Until(t, func() bool { return used > 0 }, func(t *rapid.T) {
-		for range 5 { // so that few cases use groups, too
+		for range 5 { // for range 5 { // so that the few cases that use groups occur
 			iteration(t)
 		}
 	})
 }
 
-// drawSharing draws decoding requests of a sub-batch, the tree of what they share, and prompts.
+// drawSharing draws the decoding requests of a sub-batch, the tree of what they share, and prompts.
 func drawSharing(t *rapid.T) *scheduler.SubBatch {
 	sub := &scheduler.SubBatch{Decode: make([]scheduler.Decoding, rapid.IntRange(2, 40).Draw(t, "requests"))}
 	least := make([]int, len(sub.Decode))
 	var split func(from, to int)
-	split = func(from, to int) { // requests from to to-1 share a stretch, and parts of them further ones
+	split = func(from, to int) { // split = func(from, to int) { // requests from to to-1 share a run of blocks, and parts of them share more
 		if to-from < 2 || rapid.IntRange(0, 3).Draw(t, "leaf") == 0 {
 			return
 		}
@@ -96,8 +96,8 @@ func drawSharing(t *rapid.T) *scheduler.SubBatch {
 	return sub
 }
 
-// bestGroups returns how many of the stretches that a sub-batch shares are best read once, by definition: of their kernel, of the rest of
-// each context, and of a merge of one partial output for each stretch of a request and one for its rest.
+// bestGroups returns by definition how many of a sub-batch's shared runs are best read once. It adds their kernel, the rest of each
+// context, and a merge of one partial output for each run of a request and one for its rest.
 func bestGroups(d *gpus.GPUs, sub *scheduler.SubBatch, step int64, took func(rest gpu.DecodeBatch, kernel, merge gpu.Work) float64) (best int) {
 	shortest := 0.0
 	for n := range len(sub.Shared) + 1 {
@@ -138,8 +138,8 @@ func restOf(sub *scheduler.SubBatch, step int64, groups []gpu.Shared) (tokens in
 	return tokens
 }
 
-// TestGroupsTakeNoLonger: whatever requests share and prompts beside them, attention in groups and the whole
-// iteration take no longer than without, nor more energy. Stretches that are taken are some of those that spare most.
+// TestGroupsTakeNoLonger: whatever requests share and whatever prompts there are, attention in groups and the whole
+// iteration take no longer than without groups, and no more energy. The runs taken are some of those that save most.
 func TestGroupsTakeNoLonger(t *testing.T) {
 	var used int
 	check := func(t *rapid.T) {
@@ -152,7 +152,7 @@ func TestGroupsTakeNoLonger(t *testing.T) {
 		g := *plain.StageRuns(sub)
 		want := plain.Whole(&g)
 		batch, spared := &scheduler.Batch{Grouped: 1}, int64(0)
-		for _, batch.Step = range []int64{step, 0, step} { // stretches are chosen in one step, and used in others
+		for _, batch.Step = range []int64{step, 0, step} { // runs are chosen in one step and used in others
 			grouped.DecodeRuns(sub.Decode, batch.Step)
 			spared = grouped.Attends.Spared
 			o := grouped.StageGroups(sub, batch, grouped.StageRuns(sub))
@@ -183,7 +183,7 @@ func TestGroupsTakeNoLonger(t *testing.T) {
 		}
 	}
 	deep.Until(t, func() bool { return used > 0 }, check)
-	// Eight requests that share little by little more: at some length the stretch begins to pay for its kernel and the merge.
+	// Eight requests share more and more: from some length on, the shared run pays for its kernel and the merge.
 	d := gpus.New(rigOf(t, sharing("gpu-only")...).Hardware)
 	sub := &scheduler.SubBatch{Decode: make([]scheduler.Decoding, 8), Shared: []scheduler.Shared{{Requests: []int32{0, 1, 2, 3, 4, 5, 6, 7}}}}
 	took := func(rest gpu.DecodeBatch, kernel, merge gpu.Work) float64 {
@@ -208,9 +208,9 @@ func TestGroupsTakeNoLonger(t *testing.T) {
 	}
 }
 
-// TestGroupReads: 12 requests that share 8,192 of some 9,217 tokens. An iteration in which all decode takes, in each layer, one kernel
-// over the 8,192 tokens for all of them, one over 1,024 tokens and more of each, and a merge, in place of one over all contexts. Units in
-// HBM attend over the rest beside the kernel.
+// TestGroupReads: 12 requests share 8,192 of about 9,217 tokens. An iteration in which all decode replaces one kernel over all contexts
+// in each layer by three: one over the 8,192 tokens for all requests, one over the 1,024 and more of each, and a merge. Units in HBM
+// attend over the rest beside the kernel.
 func TestGroupReads(t *testing.T) {
 	const requests, shared, layers = 12, 8192, 32
 	all := make([]traces.Request, requests)

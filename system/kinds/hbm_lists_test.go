@@ -9,8 +9,9 @@ import (
 	"github.com/l3sim/l3sim/scheduler"
 )
 
-// TestUnitsReadChosenTokens: of 2,048 of 100,000 tokens units in HBM read the 1,762 of 6,250 columns of 16 tokens in which any lies; with commands
-// they open the rows of keys (48 tokens) and, in each of 8 passes, of values (512) in which any lies, beyond those that as many tokens fill.
+// TestUnitsReadChosenTokens: for 2,048 of 100,000 tokens, units in HBM read the 1,762 of 6,250 columns of 16 tokens with any chosen one. With
+// commands, they open all rows with chosen tokens, of keys (48 tokens) and, in each of 8 passes, of values (512), beyond the rows that as many
+// tokens fill.
 func TestUnitsReadChosenTokens(t *testing.T) {
 	sets := []string{"run.system=hbm-pim", "run.model=llama-3-8b", "model.layers=4", "model.heads=16", "model.kv_heads=1", "model.head_dim=576", "model.latent_dim=512", "model.nope_dim=128",
 		"model.value_dim=128", "model.index_heads=32", "model.index_dim=128", "model.index_top_k=2048", "node.gpus=1", "model.tensor_parallel=1",
@@ -19,7 +20,8 @@ func TestUnitsReadChosenTokens(t *testing.T) {
 	one := []scheduler.Decoding{{Base: context, Prompt: context - 1}}
 	for model, want := range map[string]float64{
 		"factor": 0,
-		// 1 - 0.97952^48 of 2,084 rows of keys, 1,313, less 588 that are filled; all 196 rows of values less 56, in 8 passes.
+		// 1 - 0.97952^48 of 2,084 rows of keys are 1,313, less the 588 filled ones; all 196 rows of values less 56, in 8
+		// passes.
 		"commands": 1313 - 588 + 8*(196-56),
 	} {
 		e := rigOf(t, append(sets, "hbm_pim.model="+model)...).hbm()
@@ -53,8 +55,8 @@ func TestUnitsReadChosenTokens(t *testing.T) {
 	}
 }
 
-// TestUnitsReadLatentsForEachQuery: by the factor, units read the 2,176 B of a token's key and value for each of 16 query heads, as of a model with
-// one KV head they read its keys and values; four queries a reading take a quarter.
+// TestUnitsReadLatentsForEachQuery: by the factor, units read the 2,176 B of a token's key and value for each of 16 query heads, as they would for
+// a model with one KV head. With four queries a reading they take a quarter.
 func TestUnitsReadLatentsForEachQuery(t *testing.T) {
 	sets := []string{"run.system=hbm-pim", "run.model=llama-3-8b", "model.layers=4", "model.heads=16", "model.kv_heads=1", "model.head_dim=576", "node.gpus=1", "model.tensor_parallel=1",
 		"hbm_pim.kernel_overhead=false", "gpu.decode_attention.lone_element_time=0ns"}
@@ -72,7 +74,7 @@ func TestUnitsReadLatentsForEachQuery(t *testing.T) {
 	got := seconds(latent, 16)
 	cfg := rigOf(t, latent...).cfg
 	want := 432 * 10_000 * 2176 * 16 / float64(cfg.GPU.MemoryBandwidth) / cfg.GPU.Decode.Memory / 16 // readings, and the factor
-	if got < want || got > 1.1*want {                                                                // the multiplications of the GPUs' kernel hide behind its reads but for a few percent
+	if got < want || got > 1.1*want {                                                                // the reads of the GPUs' kernel hide all but a few percent of its multiplications
 		t.Errorf("%v s, bytes by hand %v s", got, want)
 	}
 	if apart := seconds(append(sets, "model.head_dim=512"), 16); math.Abs(got/apart*2048/2176-1) > 0.01 {
@@ -84,7 +86,7 @@ func TestUnitsReadLatentsForEachQuery(t *testing.T) {
 	if narrow := seconds(append(latent, "model.kv_format=fp8_ds_mla", "hbm_pim.elements_per_read=2"), 16); math.Abs(narrow/got*2176/(656+528)-1) > 0.01 {
 		t.Errorf("%v s, in FP8 %v s", got, narrow)
 	}
-	// Where multiplications bind, units that multiply elements of half the width twice as fast take half as long.
+	// If multiplications bind, units that multiply elements of half the width twice as fast take half as long.
 	slow := append(latent, "gpu.peak_16bit=1TFLOP/s", "gpu.peak_8bit=1TFLOP/s")
 	if wide, narrow := seconds(slow, 16), seconds(append(slow, "model.kv_format=fp8_ds_mla", "hbm_pim.elements_per_read=2"), 16); math.Abs(wide/narrow-2) > 0.02 || wide < 5*got {
 		t.Errorf("multiplications take %v s, of half the width %v s", wide, narrow)

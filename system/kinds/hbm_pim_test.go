@@ -21,8 +21,8 @@ func unitsTake(e *hbmPIM, sub *scheduler.SubBatch) units.Duration {
 	return e.device[0]
 }
 
-// TestHBMPIMUnitsHaveNoWaves: the units' time is the bytes over their bandwidth on
-// AttAcc's GPU as well, however few heads there are for its SMs.
+// TestHBMPIMUnitsHaveNoWaves: the units' time is the bytes over their bandwidth on AttAcc's GPU,
+// too, however few heads its SMs have.
 func TestHBMPIMUnitsHaveNoWaves(t *testing.T) {
 	for _, requests := range []int{1, 7} {
 		n := rigOf(t, "preset=paper", "run.system=hbm-pim")
@@ -56,8 +56,8 @@ func TestHBMPIMUnitsHaveNoWaves(t *testing.T) {
 	}
 }
 
-// TestPIMAttentionOverhead: units as fast as the GPUs take what the GPUs' kernel takes, and
-// faster ones save of all but its overhead.
+// TestPIMAttentionOverhead: units as fast as the GPUs take the time of the GPUs' kernel. Faster
+// ones save on everything but its overhead.
 func TestPIMAttentionOverhead(t *testing.T) {
 	took := func(factor string) (got, seconds, overhead float64) {
 		e := rigOf(t, "run.system=hbm-pim", "gpu.preset=a100-sxm-80gb", "hbm_pim.bandwidth_factor="+factor).hbm()
@@ -75,7 +75,7 @@ func TestPIMAttentionOverhead(t *testing.T) {
 	}
 }
 
-// half is a policy of a test: half of the heads attend on the GPUs.
+// half is a test policy: half of the heads attend on the GPUs.
 type half struct{ policy.Costs }
 
 func (h half) Decode(requests []policy.Request, run int) *policy.Step {
@@ -87,8 +87,8 @@ func (h half) Decode(requests []policy.Request, run int) *policy.Step {
 	return x
 }
 
-// TestUnitsOfOneRequest: what the units take for one request is what its heads take, all
-// or half of them, whatever they were asked for before.
+// TestUnitsOfOneRequest: the units' time for one request is that of its heads, all or half of them,
+// whatever the earlier calls.
 func TestUnitsOfOneRequest(t *testing.T) {
 	e := rigOf(t, "run.system=hbm-pim").hbm()
 	all := e.Attends.Policy
@@ -115,8 +115,9 @@ func TestUnitsOfOneRequest(t *testing.T) {
 	}
 }
 
-// TestPagesOnHBMPIM: the GPUs choose pages before the units read them; what the units read, and keep apart for
-// streaming heads, takes what as many tokens in order take. Each query head's own pages are read apart.
+// TestPagesOnHBMPIM: the GPUs choose pages before the units read them. What the units read, and what they keep
+// apart for streaming heads, takes the time of as many tokens in order. Each query head's own pages are read
+// separately.
 func TestPagesOnHBMPIM(t *testing.T) {
 	const context = 60_001 // a list is made in the first decode step
 	engine := func(sets ...string) *hbmPIM {
@@ -174,15 +175,15 @@ func TestPagesOnHBMPIM(t *testing.T) {
 	}
 }
 
-// commandUnits returns the units of a node whose attention takes its commands.
+// commandUnits returns the units of a node whose attention time is computed from its commands.
 func commandUnits(t *testing.T, sets ...string) (*hbmPIM, *configs.Config) {
 	t.Helper()
 	n := rigOf(t, append([]string{"run.system=hbm-pim", "gpu.preset=a100-sxm-80gb", "hbm_pim.model=commands"}, sets...)...)
 	return n.hbm(), n.cfg
 }
 
-// TestCommandsOnNode: what the units take beyond the fixed overhead is the clocks of their commands on the busiest channel, at the clock
-// at which the stacks have the GPU's bandwidth: the bandwidth over the GPUs' is the factor that the commands alone have.
+// TestCommandsOnNode: beyond the fixed overhead, the units take the clocks of their commands on the busiest channel, at the clock at
+// which the stacks have the GPU's bandwidth. The ratio of their bandwidth to the GPUs' is that of the commands alone.
 func TestCommandsOnNode(t *testing.T) {
 	for _, set := range [][]string{{"run.model=gpt-175b"}, {"run.model=gpt-175b", "hbm_pim.power_limit=false"}, {"run.model=gpt-175b", "hbm_pim.rules=jedec"},
 		{"run.model=gpt-175b", "hbm_pim.level=bg"}, {"run.model=gpt-175b", "hbm_pim.level=buffer"}, {"run.model=llama-3-8b"}, {"run.model=llama-3-8b", "hbm_pim.queries_per_read=4"}, {"run.model=llama-3-8b", "model.value_dim=32"}} {
@@ -192,7 +193,7 @@ func TestCommandsOnNode(t *testing.T) {
 		e, cfg := commandUnits(t, set...)
 		m := e.Model
 		perGPU := m.KVHeads / m.TensorParallel
-		// As many requests as give each of the 80 channels eight heads.
+		// Enough requests for eight heads in each of the 80 channels.
 		b := gpu.DecodeBatch{Requests: 8 * 80 / perGPU / int(e.reads), Longest: 2048}
 		b.Tokens = int64(b.Requests) * 2048
 		load := hbm.StackLoad(hbm.Shape{HeadDim: m.HeadDim, ElementBytes: 2, ValueDim: m.ValueDim}, 2048, 8*hbm.Channels)
@@ -223,8 +224,8 @@ func TestCommandsOnNode(t *testing.T) {
 	}
 }
 
-// TestCommandsGrow: a longer request never makes a batch faster, nor do more requests; and one
-// head of many channels takes as long as one in each.
+// TestCommandsGrow: longer requests or more of them never make a batch faster. One head of many
+// channels takes as long as one head in each.
 func TestCommandsGrow(t *testing.T) {
 	e, _ := commandUnits(t, "run.model=gpt-175b")
 	seconds := func(requests, tokens, longest int) float64 {

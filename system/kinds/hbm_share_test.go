@@ -10,7 +10,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// decoding returns a sub-batch of requests of one context.
+// decoding returns a sub-batch of requests with one context.
 func decoding(requests, context int) *scheduler.SubBatch {
 	s := &scheduler.SubBatch{}
 	for range requests {
@@ -19,16 +19,16 @@ func decoding(requests, context int) *scheduler.SubBatch {
 	return s
 }
 
-// TestUnitsReadWeights: where the GPUs' arithmetic is no limit, the share of the units is that of AttAcc's second optimisation: they read
-// all weights of their columns for each token, f times as fast as a GPU, so that of 64 parts 64 · f / (f + tokens) are theirs. Both end
-// about together: a part more or less, or none or all of it, never ends sooner.
+// TestUnitsReadWeights: if the GPUs' arithmetic is no limit, the units' share is that of AttAcc's second optimisation. They read all
+// weights of their columns for each token, f times as fast as a GPU, so they get 64 · f / (f + tokens) of 64 parts. Both end at about the
+// same time: a part more or less, or none or all of it, never ends sooner.
 func TestUnitsReadWeights(t *testing.T) {
 	e := rigOf(t, "run.system=hbm-pim", "run.model=gpt-175b", "gpu.preset=a100-paper", "hbm_pim.feed_forward=1").hbm()
 	width := e.ModelCost.FFNWidth()
 	for _, tokens := range []int{1, 3, 8, 16} {
 		columns, seconds := e.Helps(tokens)
 		share := 64 * 16 / float64(16+tokens)
-		if got := 64 * float64(columns) / float64(width); math.Abs(got-share) > 4 { // a GPU's narrow products do not end in whole waves
+		if got := 64 * float64(columns) / float64(width); math.Abs(got-share) > 4 { // a GPU's narrow products do not fill whole waves
 			t.Errorf("%d tokens: the units have %.1f of 64 parts, want %.1f", tokens, got, share)
 		}
 		// At 0.85 of 16 times 2.039 TB/s; vectors cross at the memory's rate.
@@ -61,8 +61,8 @@ func TestUnitsReadWeights(t *testing.T) {
 	}
 }
 
-// TestSharedNetworkIteration: a decode step takes its attention, the projection, the longer part of the network and the rest, in each
-// layer; the units are busy with both, and the GPUs with the rest.
+// TestSharedNetworkIteration: in each layer, a decode step takes its attention, the projection, the longer part of the network and
+// the rest. The units are busy with attention and their part of the network, the GPUs with the rest.
 func TestSharedNetworkIteration(t *testing.T) {
 	for _, sets := range [][]string{{"hbm_pim.feed_forward=1"}, {"hbm_pim.feed_forward=0.1"}, {"hbm_pim.feed_forward=1", "hbm_pim.model=commands"}} {
 		e := rigOf(t, append(sets, "run.system=hbm-pim", "run.model=gpt-89b", "hbm_pim.sub_batches=never")...).hbm()
@@ -88,7 +88,8 @@ func TestSharedNetworkIteration(t *testing.T) {
 	}
 }
 
-// TestMemoryBeside: keys and values have the units' stacks less the copies of weights, or what is free on the GPUs.
+// TestMemoryBeside: keys and values have the units' stacks less the copies of weights, or the free memory of the
+// GPUs.
 func TestMemoryBeside(t *testing.T) {
 	gib := func(sets ...string) float64 {
 		n := rigOf(t, append(sets, "run.system=hbm-pim", "run.model=gpt-175b")...)
@@ -120,7 +121,7 @@ func TestLongestInChannel(t *testing.T) {
 	}
 }
 
-// TestCrossing: to units beside the GPUs go a request's queries, keys and values of a GPU's 12 heads, and as many results come back: 4 · 12 · 128
+// TestCrossing: to units beside the GPUs, a request sends queries, keys and values of a GPU's 12 heads, and as many results return: 4 · 12 · 128
 // elements of two bytes at 300 GB/s.
 func TestCrossing(t *testing.T) {
 	took := func(sets ...string) units.Duration {
@@ -132,7 +133,7 @@ func TestCrossing(t *testing.T) {
 	}
 }
 
-// TestUnitsWithoutKernels: without the fixed part of the GPUs' kernel the units take bytes over bandwidth alone.
+// TestUnitsWithoutKernels: without the fixed part of the GPUs' kernel, the units take only bytes over bandwidth.
 func TestUnitsWithoutKernels(t *testing.T) {
 	for _, model := range []string{"factor", "commands"} {
 		took := func(overhead string) (*hbmPIM, float64) {
@@ -147,8 +148,8 @@ func TestUnitsWithoutKernels(t *testing.T) {
 	}
 }
 
-// TestRequestsInChannels: requests in one channel take turns, in others they do not wait for each other. As many alike in each
-// channel take what their heads take that are dealt out over all.
+// TestRequestsInChannels: requests in the same channel take turns; those in different ones do not wait for each other. Equal
+// numbers of equal requests in each channel take the time of their heads dealt out over all channels.
 func TestRequestsInChannels(t *testing.T) {
 	for _, model := range []string{"factor", "commands"} {
 		sets := []string{"run.system=hbm-pim", "run.model=llama-3-8b", "gpu.preset=a100-sxm-80gb", "hbm_pim.model=" + model, "hbm_pim.kernel_overhead=false"}

@@ -15,9 +15,9 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// hostCall is a row of testdata/host_cpu.csv: a stream (read: op sum) or decode
-// attention of 32 heads of 128 elements, by PyTorch 2.11 on 16 cores of a Xeon with AMX
-// (the host of an H100), the median of repeated calls on the same data.
+// hostCall is a row of testdata/host_cpu.csv: a stream (read: op sum) or decode attention of 32
+// heads of 128 elements. They ran in PyTorch 2.11 on 16 cores of a Xeon with AMX (the host of an
+// H100); values are medians of repeated calls on the same data.
 type hostCall struct {
 	op, dtype      string
 	threads        int
@@ -57,9 +57,9 @@ func readHostCalls(t *testing.T) []hostCall {
 // hostElementBits is the width of the types in the file.
 var hostElementBits = map[string]float64{"fp32": 32, "bf16": 16, "fp16": 16}
 
-// TestHostMeasurements derives what [cpu_offload] takes from the measurements: the share of
-// a read stream that attention reaches where memory binds, a core's time for an element,
-// and what bounds the overhead.
+// TestHostMeasurements derives the defaults of [cpu_offload] from the measurements: the share of a
+// read stream that attention reaches if memory binds, a core's time for an element, and a bound of
+// the overhead.
 func TestHostMeasurements(t *testing.T) {
 	calls := readHostCalls(t)
 	stream := map[int]float64{} // bytes a second by threads
@@ -101,7 +101,8 @@ func TestHostMeasurements(t *testing.T) {
 	if got := element["fp16"][0]; math.Abs(got-631) > 1 {
 		t.Errorf("a core's time for an FP16 element %.1f ps, the documents say 631", got)
 	}
-	// STREAM's share of the peak on the EPYC, and FP32's, which is not converted, of a stream.
+	// STREAM's share of the peak on the EPYC, times the share of a stream that FP32, which needs no
+	// conversion, reaches.
 	if got := 339 / 409.6 * share["fp32"]; math.Abs(got-spec.MemoryEfficiency) > 0.015 {
 		t.Errorf("derived memory efficiency %.3f, the default is %v", got, spec.MemoryEfficiency)
 	}
@@ -110,8 +111,8 @@ func TestHostMeasurements(t *testing.T) {
 	}
 }
 
-// TestHostOverheadIsBelowTheNoise: of the calls on few bytes none takes longer than its
-// bytes by the stream's share, but one. So the file shows no overhead, and has an outlier.
+// TestHostOverheadIsBelowTheNoise: of the calls on few bytes, all but one take no longer than their
+// bytes at the stream's share. So the file shows no overhead, and has an outlier.
 func TestHostOverheadIsBelowTheNoise(t *testing.T) {
 	calls := readHostCalls(t)
 	var slow []hostCall
@@ -119,7 +120,7 @@ func TestHostOverheadIsBelowTheNoise(t *testing.T) {
 		if small.op != "decode_attention" || small.bytes >= 1<<29 {
 			continue
 		}
-		rate := 0.0 // the best of the same threads and type on many bytes
+		rate := 0.0 // rate := 0.0 // the best of the same threads and type on many bytes
 		for _, c := range calls {
 			if c.op == small.op && c.threads == small.threads && c.dtype == small.dtype && c.bytes >= 1<<29 {
 				rate = max(rate, c.bytes/c.seconds)
@@ -134,8 +135,8 @@ func TestHostOverheadIsBelowTheNoise(t *testing.T) {
 	}
 }
 
-// TestElementWidth: keys and values of half the width take half the time only as long
-// as the cores convert them faster than memory gives them.
+// TestElementWidth: keys and values of half the width take half the time only while the cores
+// convert them faster than memory delivers them.
 func TestElementWidth(t *testing.T) {
 	attend := func(sets ...string) float64 {
 		hw := rigOf(t, append([]string{"run.system=cpu-offload", "run.model=gpt-89b"}, sets...)...).Hardware
@@ -154,8 +155,8 @@ func TestElementWidth(t *testing.T) {
 	}
 }
 
-// TestHGCAHost: on HGCA's machine the CPUs attend at 0.8 of eight channels of DDR5-4400,
-// nine times as fast as a GPU gets keys and values over its link (HGCA's Figure 6 has the CPUs ahead).
+// TestHGCAHost: on HGCA's machine the CPUs attend at 0.8 of eight channels of DDR5-4400. That is nine
+// times as fast as a GPU gets keys and values over its link (in HGCA's Figure 6 the CPUs are ahead).
 func TestHGCAHost(t *testing.T) {
 	hw := rigOf(t, "preset=hgca", "node.gpus=1").Hardware
 	h := hosts.New(hw, flow.NewAttends(hw))
@@ -170,8 +171,8 @@ func TestHGCAHost(t *testing.T) {
 	}
 }
 
-// TestHostAttention checks the roofline of a replica's share of the host against the
-// figures of the default node: GPT-89B has 2 replicas.
+// TestHostAttention compares the roofline of a replica's share of the host with the figures of the
+// default node; GPT-89B has 2 replicas.
 func TestHostAttention(t *testing.T) {
 	n := rigOf(t, "run.system=cpu-offload", "run.model=gpt-89b")
 	cfg, hw := n.cfg, n.Hardware
@@ -200,7 +201,7 @@ func TestHostAttention(t *testing.T) {
 	if got, want := float64(apart.Bandwidth()), 8*25.6e9; math.Abs(got/want-1) > 1e-9 {
 		t.Errorf("the host's memory has %v B/s, by hand %v", got, want)
 	}
-	// With one core it is the elements of K and V that bound, or, where they take no time, 4 operations for two.
+	// With one core, the elements of K and V bound, or, if they take no time, 4 operations for each two.
 	for _, c := range []struct {
 		element string
 		want    float64
@@ -217,8 +218,8 @@ func TestHostAttention(t *testing.T) {
 	}
 }
 
-// TestHostOfDrafts: the CPUs read and convert keys and values once for all tokens that a step verifies, and multiply them for each. The
-// tokens of a prompt that attend there are counted by themselves.
+// TestHostOfDrafts: the CPUs read and convert keys and values once for all tokens that a step verifies, and multiply them for each.
+// Tokens of a prompt that attend there are counted separately.
 func TestHostOfDrafts(t *testing.T) {
 	const tokens = 50_000
 	for _, efficiency := range []float64{0.5, 0.01} { // memory binds, then arithmetic

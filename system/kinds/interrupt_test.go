@@ -7,9 +7,9 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestLeavingWorkTakesTime: vectors that interrupt attention find its rows closed
-// (PREA, tRP) before a burst goes to the rank (CWL), and attention goes on once all
-// banks are active again: on DDR4-3200 22, 16 and 114 + 22 clocks of 625 ps.
+// TestLeavingWorkTakesTime: vectors interrupt attention. Its rows are closed (PREA, tRP) before a
+// burst goes to the rank (CWL), and attention goes on when all banks are active again: on DDR4-3200
+// 22, 16 and 114 + 22 clocks of 625 ps.
 func TestLeavingWorkTakesTime(t *testing.T) {
 	const tCK, vacate, open, reactivate = 625, 22, 16, 114 + 22
 	interrupts := 0

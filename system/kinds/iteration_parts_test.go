@@ -17,8 +17,8 @@ func partsOf(t interface{ Fatal(...any) }, sets ...string) *configs.Config {
 	return rigOf(t, append([]string{"run.system=gpu-only", `gpu.preset="a100-sxm-80gb"`, "node.gpus=2"}, sets...)...).cfg
 }
 
-// TestIterationPartsOfAnyBatch: the same for iterations that decode and prefill, and for
-// models whose layers differ.
+// TestIterationPartsOfAnyBatch: the same law for iterations that decode and prefill, and for models
+// whose layers differ.
 func TestIterationPartsOfAnyBatch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		name := rapid.SampledFrom(gpuOnlySystem.Policies()).Draw(t, "policy")

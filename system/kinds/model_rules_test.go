@@ -8,7 +8,7 @@ import (
 	"github.com/l3sim/l3sim/configs"
 )
 
-// TestModelRulesByHand: which models, policies and steps each system takes, and what the message says of the others.
+// TestModelRulesByHand: which models, policies and steps each system accepts, and the messages for the others.
 func TestModelRulesByHand(t *testing.T) {
 	const (
 		latent  = " run.model=llama-2-7b model.kv_heads=1 model.latent_dim=512 model.nope_dim=128 model.value_dim=128 model.head_dim=576"
@@ -52,7 +52,7 @@ func TestModelRulesByHand(t *testing.T) {
 		{"run.system=l3 run.model=llama-3-8b policy.quest.page=24 model.kv_bits=8" + quest, "which without scales in it (pim.scales, model.kv_scales) is a power of two"},
 		{"run.system=l3" + latent, ""}, {"run.system=rank-pim" + latent, "model.latent_dim = 512: expected 0 with run.system = rank-pim: latent attention runs with l3, gpu-only, hbm-pim"},
 		{"run.system=gpu-only" + latent, ""},
-		// What a cache of prefixes goes with.
+		// What a cache of prefixes can be combined with.
 		{"run.system=gpu-only run.model=llama-3-8b cache.prefix=true policy.name=streaming", "cache.prefix = true: expected false with policy.name = streaming: another prompt may need what it has dropped"},
 		{"run.system=gpu+cpu run.model=llama-3-8b cache.prefix=true", "cache.prefix = true: expected false with run.system = gpu+cpu, which has no such cache"},
 		{"run.system=cpu-offload run.model=llama-3-8b cache.prefix=true", "expected false with run.system = cpu-offload, which has no such cache"},
@@ -65,13 +65,13 @@ func TestModelRulesByHand(t *testing.T) {
 		{"run.system=gpu-only run.model=llama-3-8b policy.quest.select_device=bank" + quest, "policy.quest.select_device = \"bank\": expected \"gpu\" with run.system = gpu-only, whose keys and values are "},
 		{"run.system=gpu+cpu run.model=llama-3-8b policy.quest.select_device=rank" + quest, "policy.quest.select_device = \"rank\": expected \"gpu\" with run.system = gpu+cpu, whose keys and values are "},
 		{"run.system=l3 run.model=llama-3-8b policy.quest.select_device=bank" + quest, ""},
-		// What the spare memory of GPUs goes with.
+		// What the spare memory of GPUs can be combined with.
 		{"run.system=l3" + spare, ""}, {"run.system=l3 policy.name=duo" + spare, ""},
 		{"run.system=rank-pim" + spare, "memory.spare = \"decode\": expected \"off\" with run.system = rank-pim: of l3 alone the GPUs hold no keys and values and decode all the same"},
 		{"run.system=l3 policy.name=hgca" + spare, "memory.spare = \"decode\": expected \"off\" with policy.name = hgca, which GPUs alone cannot run; they run dense, streaming, h2o, quest, lserve, duo, csattention, dsa"},
 		{"run.system=l3 policy.quest.select_device=bank" + quest + spare, "memory.spare = \"decode\": expected \"off\" with policy.quest.select_device = \"bank\": only GPUs choose pages"},
 		{"run.system=l3 policy.quest.select_device=gpu" + quest + spare, ""},
-		// Heads of values that are narrower than those of keys, and policies of other systems.
+		// Values narrower than keys, and policies of other systems.
 		{"run.system=l3 run.model=llama-3-8b model.value_dim=64", ""}, {"run.system=gpu-only run.model=llama-3-8b model.value_dim=64", ""}, {"run.system=hbm-pim run.model=llama-3-8b model.value_dim=64", ""},
 		{"run.system=cpu-offload run.model=llama-3-8b model.value_dim=64", "model.value_dim = 64: expected 0 with run.system = cpu-offload: such heads run with l3, gpu-only, hbm-pim"},
 		{"run.system=gpu-only run.model=llama-3-8b model.value_dim=64 policy.name=streaming", "policy.name = \"streaming\": expected \"dense\" with model.value_dim = 64"},

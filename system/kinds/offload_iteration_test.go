@@ -12,9 +12,9 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestOffloadIterationByHand: the CPUs' attention keeps the channels busy and no PIM,
-// vectors, prompts and moves the links, what the links leave is what moves may take,
-// and an iteration takes as long as what is on its way, in a timeline too.
+// TestOffloadIterationByHand: the CPUs' attention keeps the channels busy, and no PIM; vectors,
+// prompts and moves keep the links busy. Moves may take what the links have left. An iteration
+// takes as long as its transfers, on a timeline, too.
 func TestOffloadIterationByHand(t *testing.T) {
 	n := rigOf(t, "run.system=cpu-offload", "run.model=gpt-89b")
 	e := n.replica(nil).Engine.(*cpuOffload)
@@ -77,8 +77,8 @@ func TestOffloadIterationByHand(t *testing.T) {
 	}
 }
 
-// TestOffloadBothSidesByHand: of requests with contexts that all differ the GPUs attend for their own and the host's channels for the others, in each
-// sub-batch. Batched operations are those of all tokens, so that beside the same requests all on the host the GPUs are busy for attention longer.
+// TestOffloadBothSidesByHand: requests with different contexts, in each sub-batch. The GPUs attend for theirs, and the host's channels for the
+// others. Batched operations are of all tokens. So compared with all requests on the host, only the GPUs' attention is added.
 func TestOffloadBothSidesByHand(t *testing.T) {
 	n := rigOf(t, "run.system=cpu-offload", "run.model=gpt-89b")
 	e := n.replica(nil).Engine.(*cpuOffload)
@@ -109,7 +109,7 @@ func TestOffloadBothSidesByHand(t *testing.T) {
 	}
 }
 
-// asked counts what a scheduler asks of the costs.
+// asked counts the scheduler's calls of the costs.
 type asked struct {
 	*cpuOffload
 	attention, iterations int
@@ -125,7 +125,8 @@ func (a *asked) Iteration(b *scheduler.Batch) units.Duration {
 	return a.cpuOffload.Iteration(b)
 }
 
-// TestOffloadAsksLittle: of 24 requests of long outputs, of which the GPUs hold four at once, few iterations ask what others would take.
+// TestOffloadAsksLittle: with 24 requests of long outputs, of which the GPUs hold four at once, few iterations predict the time of
+// others.
 func TestOffloadAsksLittle(t *testing.T) {
 	n := rigOf(t, "preset=fair", "run.system=cpu-offload", "run.model=gpt-175b")
 	trace, err := traces.Synthetic("openr1", 24, 1, n.cfg.Traces)
@@ -143,8 +144,8 @@ func TestOffloadAsksLittle(t *testing.T) {
 	}
 }
 
-// TestPowerLimitStretchesAll: beyond the power limit a step on the timeline takes its share
-// of the operation, and so do the times that NEO's scheduler asks for.
+// TestPowerLimitStretchesAll: above the power limit, a step on the timeline takes its share of the
+// operation, and so do the times that NEO's scheduler uses.
 func TestPowerLimitStretchesAll(t *testing.T) {
 	const tokens = 8192
 	n := rigOf(t, "run.system=cpu-offload", "run.model=llama-3-8b", "gpu.preset=h200-sxm")

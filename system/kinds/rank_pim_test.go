@@ -9,7 +9,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestRankPIMSubBatches: one sub-batch attends while the other is on the GPUs, each in its turn on both.
+// TestRankPIMSubBatches: one sub-batch attends while the other is on the GPUs, alternating on both.
 func TestRankPIMSubBatches(t *testing.T) {
 	for _, stripe := range []string{"none", "ranksets", "channels"} {
 		n := rigOf(t, "run.system=rank-pim", "rank_pim.sub_batches=always", "node.ranksets=2", "comm.rotation=false", "comm.stripe="+stripe)

@@ -11,7 +11,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// rig is a node that a test puts replicas together on, without what serves requests.
+// rig is a node for tests, on which they create replicas without a server.
 type rig struct {
 	Setup
 	cfg    *configs.Config
@@ -44,7 +44,7 @@ func (n *rig) l3() *l3 { return n.replica(nil).Engine.(*l3) }
 // hbm returns a replica with units in HBM, without requests.
 func (n *rig) hbm() *hbmPIM { return n.replica(nil).Engine.(*hbmPIM) }
 
-// loop is a replica that a test drives: all requests are there from the start.
+// loop is a replica that a test drives; all requests are there from the start.
 type loop struct {
 	Assembly
 	hw       *flow.Hardware
@@ -52,7 +52,7 @@ type loop struct {
 	requests []traces.Request
 }
 
-// replica returns a replica with its requests whose engine is checked.
+// replica returns a replica with its requests, whose engine is checked.
 func (n *rig) replica(requests []traces.Request) *loop { return n.loop(requests, &flow.Checker{}) }
 
 // loop returns a replica with its requests; a nil checker checks nothing.
@@ -62,7 +62,8 @@ func (n *rig) loop(requests []traces.Request, c *flow.Checker) *loop {
 	return &loop{n.system.Assemble(&s), n.Hardware, c, requests}
 }
 
-// run serves all requests. It tells visit each iteration, and returns the end of the last one.
+// run serves all requests. It calls visit after each iteration, and returns the end of the last
+// one.
 func (l *loop) run(visit func(b *scheduler.Batch, start, end units.Duration)) (now units.Duration, err error) {
 	for i := range l.requests {
 		l.Batcher.Add(int32(i))
@@ -83,10 +84,10 @@ func (l *loop) run(visit func(b *scheduler.Batch, start, end units.Duration)) (n
 	return now, nil
 }
 
-// unwatched is a visitor of run that looks at nothing.
+// unwatched is a visitor of run that ignores everything.
 func unwatched(*scheduler.Batch, units.Duration, units.Duration) {}
 
-// refreshed returns the time of clocks in which a rank refreshes at DDR4-3200's long-run rate.
+// refreshed returns the time of clocks in a rank that refreshes at DDR4-3200's long-run rate.
 func refreshed(clocks int64) units.Duration {
 	return units.Duration((clocks*12480+12480-560-1)/(12480-560)) * 625
 }
@@ -100,7 +101,7 @@ func equal(n, input, output int) []traces.Request {
 	return requests
 }
 
-// uneven returns n requests of lengths far apart.
+// uneven returns n requests of very different lengths.
 func uneven(n int) []traces.Request {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var requests []traces.Request

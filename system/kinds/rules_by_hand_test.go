@@ -17,7 +17,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// limits calls check with a value of a section that ships, changed in one key, and says which rules it breaks.
+// limits calls check with a default section, changed in one key, and reports which rules it breaks.
 func limits[T input.Checked](t *testing.T, system, name string, changes map[string]func(*T)) {
 	t.Helper()
 	cfg, err := Loader().Load(configs.Options{Sets: []string{"run.system=" + system}})
@@ -36,7 +36,8 @@ func limits[T input.Checked](t *testing.T, system, name string, changes map[stri
 	}
 }
 
-// TestLimitsByHand: the smallest and the largest values that sections of systems take (+), and those beside.
+// TestLimitsByHand: the smallest and the largest legal values of systems' sections (+), and those just
+// outside.
 func TestLimitsByHand(t *testing.T) {
 	limits(t, "gpu-only", "gpu_only", map[string]func(*GPUOnly){
 		"policy": func(s *GPUOnly) { s.Policy = "prefill" }, "+policy": func(s *GPUOnly) { s.Policy = ChunkedPrefill },
@@ -62,7 +63,7 @@ func TestLimitsByHand(t *testing.T) {
 	})
 }
 
-// TestTextsOfLimits: what errors expect of values of sections.
+// TestTextsOfLimits: the texts of errors about values of sections.
 func TestTextsOfLimits(t *testing.T) {
 	for _, c := range []struct{ sets, want string }{
 		{"run.system=gpu-only gpu_only.kv_tokens=-1", "gpu_only.kv_tokens = -1: expected 0 to 4294967296"}, {"run.system=gpu-only gpu_only.kv_tokens=5 gpu_only.kv_memory=1GiB", "gpu_only.kv_tokens = 5: expected 0 with gpu_only.kv_memory = 1GiB"},
@@ -79,7 +80,7 @@ func TestTextsOfLimits(t *testing.T) {
 	}
 }
 
-// TestRoomByHand: what fits exactly is taken, and a byte, a token or a page more is refused, with its key.
+// TestRoomByHand: what fits exactly is accepted; a byte, a token or a page more is refused, with its key.
 func TestRoomByHand(t *testing.T) {
 	loads := func(key string, want bool, sets ...string) {
 		t.Helper()
@@ -117,7 +118,7 @@ func TestRoomByHand(t *testing.T) {
 	loads("cache.prefix", true, "run.system=hbm-pim", "cache.prefix=true")
 }
 
-// TestFaultByHand: what keeps a system from standing beside those that ship.
+// TestFaultByHand: why a system cannot be added to those that ship.
 func TestFaultByHand(t *testing.T) {
 	type own struct{ GPUOnly }
 	whole := System{Name: "my-1+b_c", Memory: gpus.Memory, Assemble: assembleGPUOnly}
@@ -145,7 +146,7 @@ func TestFaultByHand(t *testing.T) {
 	}
 }
 
-// TestPlanningByHand: keys of hardware that matter to each system.
+// TestPlanningByHand: the keys of hardware that matter to each system.
 func TestPlanningByHand(t *testing.T) {
 	for i := range builtin {
 		s := &builtin[i]
@@ -161,15 +162,15 @@ func TestPlanningByHand(t *testing.T) {
 	}
 }
 
-// TestSystemsAreDescribed: each system says what it is and whose; the sections that it names are sections of the configuration, and its own is
-// among them. An operator's keys take each of the values that are to be tried, and what doubles is a number of a key.
+// TestSystemsAreDescribed: each system says what it is and whose. The sections that it names exist in the configuration, and its own is among
+// them. An operator's keys accept each of the values to try, and keys to double are numbers.
 func TestSystemsAreDescribed(t *testing.T) {
 	knobs := map[string][]Knob{"l3": {{"scheduler.sub_batches", []string{"2", "1"}}}}
 	const (
 		dimms, sets, lanes = "DIMM memory node.memory_capacity", "ranksets node.ranksets", "link pcie.lanes"
 		cpus               = "CPU bandwidth node.channels, CPU compute cpu_offload.cores"
 	)
-	short := map[string]string{ // what there may be too little of, and the keys that double
+	short := map[string]string{ // short := map[string]string{ // resources that may be short, and the keys that double them
 		"l3": dimms + ", " + sets + ", " + lanes, "rank-pim": dimms + ", " + sets + ", " + lanes, "gpu-only": "",
 		"hbm-pim": "PIM bandwidth hbm_pim.bandwidth_factor, memory beside hbm_pim.memory_beside", "sparse-offload": dimms + ", " + lanes,
 		"cpu-offload": dimms + ", " + cpus + ", " + lanes, "gpu+cpu": dimms + ", " + cpus + ", " + lanes,
@@ -232,7 +233,8 @@ func TestSystemsAreDescribed(t *testing.T) {
 	}
 }
 
-// TestLayoutsByHand: whole experts are a choice of mixtures, and requests apart of mixtures and latents on GPUs alone.
+// TestLayoutsByHand: whole experts are for mixtures only, and data-parallel attention for mixtures and latents on GPUs
+// alone.
 func TestLayoutsByHand(t *testing.T) {
 	const data, experts = "model.attention_parallel", "model.expert_parallel"
 	for _, c := range []struct {
@@ -289,7 +291,7 @@ func TestContinuousByHand(t *testing.T) {
 			t.Errorf("%s: %+v, %+v, %+v", c.sets, s.Scheduler, s.Comm, s.Config)
 		}
 	}
-	// Prompts that come from elsewhere cross a link of 50 GB/s with 128 KiB a token, 20 µs later; prompts that run here cross none.
+	// Prompts from elsewhere cross a link of 50 GB/s with 128 KiB a token, 20 µs later; prompts that run here cross none.
 	here, elsewhere := rigOf(t, "run.system=gpu-only", "run.model=llama-3-8b").loop(nil, nil).Batcher, rigOf(t, "run.system=gpu-only", "run.model=llama-3-8b", "serving.prefill=elsewhere", "serving.prefill_bandwidth=50GB/s", "serving.prefill_latency=20us").loop(nil, nil).Batcher
 	if here.Prefilled != nil || elsewhere.Prefilled == nil || elsewhere.Prefilled.Latency != 20*units.Microsecond {
 		t.Fatalf("%+v, from elsewhere %+v", here.Prefilled, elsewhere.Prefilled)
@@ -297,7 +299,8 @@ func TestContinuousByHand(t *testing.T) {
 	if got, want := elsewhere.Prefilled.Transfer(1000).Seconds(), 1000*131072/50e9; math.Abs(got/want-1) > 1e-6 {
 		t.Errorf("a prompt of 1,000 tokens comes in %v s, by hand %v s", got, want)
 	}
-	// Requests apart on sixteen GPUs have a sixteenth of the tokens of an iteration each, rounded up.
+	// With data-parallel attention on sixteen GPUs, each has a sixteenth of the tokens of an
+	// iteration, rounded up.
 	for parallel, share := range map[string]int{"data": 63, "tensor": 0} {
 		s := rigOf(t, "run.system=gpu-only", "run.model=deepseek-v3", "gpu.preset=h200-sxm", "node.gpus=16", "model.tensor_parallel=16", "batching.max_num_batched_tokens=1000", "model.attention_parallel="+parallel).loop(nil, nil).Batcher
 		if s.PromptShare != share {

@@ -9,12 +9,13 @@ import (
 	"github.com/l3sim/l3sim/configs"
 )
 
-// otherSystem is a system that a caller adds: gpu-only by another name, without a section and abilities of its own.
+// otherSystem is a system that a caller adds: gpu-only with another name, without its own section and abilities.
 func otherSystem() System {
 	return System{Name: "mine", KV: kvOnGPUs, Home: gpuOnlySystem.Home, Memory: gpuOnlySystem.Memory, Assemble: gpuOnlySystem.Assemble}
 }
 
-// TestDraftsOfOthers: a system that does not say that its steps may verify drafts is refused with them, and the message has those that do.
+// TestDraftsOfOthers: drafts are refused with a system that does not declare that its steps may verify them. The message names those that
+// do.
 func TestDraftsOfOthers(t *testing.T) {
 	ld, err := Extend(policies.Builtin(), otherSystem())
 	if err != nil {
@@ -27,7 +28,8 @@ func TestDraftsOfOthers(t *testing.T) {
 	}
 }
 
-// TestDraftsOfOtherPolicies: a policy that does not say that its costs count drafts is refused with them, and the message has those that do.
+// TestDraftsOfOtherPolicies: drafts are refused with a policy that does not declare that its costs count them. The message names those that
+// do.
 func TestDraftsOfOtherPolicies(t *testing.T) {
 	list, err := policies.Builtin().With(policy.Policy{
 		Name: "mine", Homes: policy.OnGPUs,
@@ -48,7 +50,7 @@ func TestDraftsOfOtherPolicies(t *testing.T) {
 	}
 }
 
-// TestSpareOfOthers: which system may have its GPUs decode in spare memory is an ability of it, not its name.
+// TestSpareOfOthers: whether a system's GPUs may decode in spare memory depends on its ability, not its name.
 func TestSpareOfOthers(t *testing.T) {
 	able := l3System
 	able.Name = "able"

@@ -16,7 +16,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// scripted is a policy whose step and chunk a test sets. It notes what it was asked.
+// scripted is a policy whose step and chunk a test sets. It records its calls.
 type scripted struct {
 	policy.Costs
 	step   policy.Step
@@ -32,11 +32,11 @@ func (s *scripted) Prompt(_, chunk, finished int, last bool) *policy.Prompt {
 	return &s.prompt
 }
 
-// three are decoding requests of any lengths.
+// three are decoding requests of some lengths.
 var three = []scheduler.Decoding{{Base: 101, Prompt: 90}, {Base: 41, Prompt: 30}, {Base: 11, Prompt: 10}}
 
-// TestHostTokensByHand: of eight KV heads three have 180 tokens on the host and four 90. The tokens of all heads there are
-// (3·180 + 4·90)/8 = 112, and one head on the GPU has its batch.
+// TestHostTokensByHand: of eight KV heads, three have 180 tokens on the host and four 90. All heads there have (3·180 +
+// 4·90)/8 = 112 tokens, and one head on the GPU has its batch.
 func TestHostTokensByHand(t *testing.T) {
 	e := rigOf(t, "run.system=cpu-offload", "run.model=llama-3-8b").replica(nil).Engine.(*cpuOffload)
 	e.Attends.Policy = &scripted{Costs: e.Attends.Policy, step: policy.Step{Attend: []policy.Class{
@@ -50,7 +50,7 @@ func TestHostTokensByHand(t *testing.T) {
 	}
 }
 
-// TestHostPromptsMoveByHand: prompts of 3,000 and 2,000 tokens go to the host, which leaves the link up free.
+// TestHostPromptsMoveByHand: prompts of 3,000 and 2,000 tokens go to the host; the link up stays free.
 func TestHostPromptsMoveByHand(t *testing.T) {
 	e := rigOf(t, "run.system=cpu-offload", "run.model=llama-2-7b").replica(nil).Engine.(*cpuOffload)
 	b := &scheduler.Batch{Step: 1, Sub: []scheduler.SubBatch{{Prefill: []scheduler.Chunk{
@@ -68,7 +68,7 @@ func TestHostPromptsMoveByHand(t *testing.T) {
 	}
 }
 
-// growing is a policy whose steps attend to twice as many tokens each time that it is asked.
+// growing is a policy whose steps attend to twice as many tokens at each call.
 type growing struct {
 	policy.Costs
 	tokens int
@@ -79,22 +79,22 @@ func (g *growing) Decode([]policy.Request, int) *policy.Step {
 	return &policy.Step{Attend: []policy.Class{{Device: policy.Home, Heads: 8, Tokens: []int{g.tokens}}}}
 }
 
-// TestHostLawByHand: the time that a scheduler was told must be that of the iteration.
+// TestHostLawByHand: the time that a scheduler got must be that of the iteration.
 func TestHostLawByHand(t *testing.T) {
 	e := rigOf(t, "run.system=cpu-offload", "run.model=llama-3-8b").replica(nil).Engine.(*cpuOffload)
 	b := &scheduler.Batch{Sub: []scheduler.SubBatch{{Host: three[:1]}}}
 	e.Attends.Policy = &growing{Costs: e.Attends.Policy, tokens: 10_000}
 	end, err := e.Run(b, units.Second)
 	e.Attends.Policy.(*growing).tokens = 40_000
-	told := e.Iteration(b) // of 80,000 tokens, as before: the requests on the GPUs were asked for in between
+	told := e.Iteration(b) // of 80,000 tokens, as before; the requests on the GPUs were predicted in between
 	want := fmt.Sprintf("the iteration takes %v, the scheduler was told %v", end-units.Second, told)
 	if err != nil || told <= end-units.Second || e.Check.Err() == nil || !strings.Contains(e.Check.Err().Error(), want) {
 		t.Errorf("%v, want %q; %v", e.Check.Err(), want, err)
 	}
 }
 
-// TestHostWorkByHand: what a layer has for the CPUs, on the links and on the GPUs, of a step whose classes of heads are known. The
-// largest number of requests at home sends its vectors; what leaves counts its heads, notes and index.
+// TestHostWorkByHand: a layer's work for the CPUs, the links and the GPUs, in a step with known classes of heads. The class with
+// most requests at home decides the vectors to send. What leaves has its heads, notes and index.
 func TestHostWorkByHand(t *testing.T) {
 	step := policy.Step{
 		Attend: []policy.Class{
@@ -132,7 +132,8 @@ func TestHostWorkByHand(t *testing.T) {
 	if want := []gpu.DecodeBatch{{Requests: 3, Tokens: 60, Longest: 30, KVHeads: 5}}; !slices.Equal(got.Batches, want) || got.Beside != e.Passes(x, policy.GPU) || got.Merge != e.ModelCost.Merge(2) {
 		t.Errorf("on the GPUs %+v, want batches %+v", got, want)
 	}
-	// The GPUs load what the CPUs would read, and each request's new key and value leaves. They do the passes, too.
+	// The GPUs load what the CPUs would read, and each request's new key and value leaves. The GPUs run the passes,
+	// too.
 	e, h = decodes("gpu_cpu.attend=gpus")
 	if loads := e.Attends.Copies * units.Bytes(token*(400*2+7)/8); !e.loads || h.load != loads || h.leaves != e.Attends.New(3)+e.Attends.New(3)+leaves || h.took != 0 || h.down != 0 || h.up != 0 {
 		t.Errorf("loaded are %+v, by hand %d B", h, loads)
@@ -151,7 +152,7 @@ func TestHostWorkByHand(t *testing.T) {
 	}
 }
 
-// TestHostPromptsByHand: two chunks have the CPUs attend with 10 and 30 queries over 500 tokens of their requests, and the GPUs
+// TestHostPromptsByHand: for two chunks, the CPUs attend with 10 and 30 queries over 500 tokens of their requests, and the GPUs
 // merge 40 tokens. Their keys and values leave.
 func TestHostPromptsByHand(t *testing.T) {
 	e := gpuCPUOf(t, "run.model=llama-3-8b")
@@ -176,7 +177,7 @@ func TestHostPromptsByHand(t *testing.T) {
 	}
 }
 
-// TestUnitsByHand: the units read each class of heads as often as its query heads need it, on each GPU that has a copy. A class on
+// TestUnitsByHand: the units read each class of heads as often as its query heads need, on each GPU that has a copy. A class on
 // the GPUs is a batch there.
 func TestUnitsByHand(t *testing.T) {
 	e := rigOf(t, "run.system=hbm-pim", "run.model=llama-3-8b", "hbm_pim.queries_per_read=2").hbm() // four query heads a KV head: two readings
@@ -201,7 +202,7 @@ func TestUnitsByHand(t *testing.T) {
 	if want := []gpu.DecodeBatch{{Requests: 3, Tokens: 6, Longest: 3, KVHeads: 1}}; !slices.Equal(got.Batches, want) || got.Beside != e.Passes(&p.step, policy.GPU).Plus(e.Passes(&p.step, policy.Home)) {
 		t.Errorf("on the GPUs %+v", got)
 	}
-	// What is predicted is that of all layers, and of the network.
+	// The prediction is of all layers, and of the network.
 	sub := &scheduler.SubBatch{Decode: three}
 	if got, want := e.PIM(sub, 1, 0), units.Duration(e.Model.Layers)*device; got != want {
 		t.Errorf("the units are predicted to take %v, by hand %v", got, want)
@@ -227,8 +228,8 @@ func TestUnitsByHand(t *testing.T) {
 	}
 }
 
-// TestBusiestChannelByHand: all heads of a request lie in one channel of each GPU. Two requests share channel 5 and one is in channel 2;
-// a channel with two classes reads one after the other. Classes on GPUs are not there.
+// TestBusiestChannelByHand: all heads of a request lie in one channel of each GPU. Two requests share channel 5 and one is in channel 2.
+// A channel with two classes reads one after the other. Classes on GPUs are not counted.
 func TestBusiestChannelByHand(t *testing.T) {
 	e := rigOf(t, "run.system=hbm-pim", "run.model=llama-3-8b", "model.tensor_parallel=2", "hbm_pim.placement=channel", "hbm_pim.queries_per_read=4").hbm()
 	requests := slices.Clone(three)
@@ -244,7 +245,8 @@ func TestBusiestChannelByHand(t *testing.T) {
 	}
 }
 
-// TestStackByHand: a read of the units has 32 bytes: with four elements of 16-bit models a read they take four bits, which no commands read.
+// TestStackByHand: a read of the units has 32 bytes. With four elements of 16-bit models a read they would take four bits, which no commands
+// read.
 func TestStackByHand(t *testing.T) {
 	for sets, want := range map[string]string{
 		"": "", "hbm_pim.elements_per_read=4": "", "hbm_pim.elements_per_read=2 model.kv_bits=4": "", "hbm_pim.elements_per_read=4 model.kv_bits=8": "",

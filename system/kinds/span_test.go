@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// exclusive returns an error where a span ends before it starts or two spans of
-// one resource overlap: laws of every schedule on exclusive resources.
+// exclusive returns an error if a span ends before it starts or two spans of one resource overlap.
+// These are laws of every schedule on exclusive resources.
 func exclusive(spans []flow.Span) error {
 	sorted := slices.Clone(spans)
 	slices.SortStableFunc(sorted, func(a, b flow.Span) int {

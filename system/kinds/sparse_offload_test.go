@@ -19,13 +19,13 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// indexedModel is a small model with latents of 72 elements, of which an indexer chooses 500.
+// indexedModel is a small model with latents of 72 elements, whose indexer chooses 500 tokens.
 var indexedModel = []string{
 	"run.model=llama-3-8b", "model.layers=6", "model.kv_heads=1", "model.head_dim=72", "model.latent_dim=64", "model.nope_dim=16", "model.value_dim=16",
 	"model.index_heads=4", "model.index_dim=16", "model.index_top_k=500", "policy.name=dsa", `gpu.preset="a100-sxm-80gb"`,
 }
 
-// sparseOf returns a replica of sparse-offload on one GPU, of the small model with an indexer.
+// sparseOf returns a replica of sparse-offload on one GPU, with the small model with an indexer.
 func sparseOf(t interface{ Fatal(...any) }, sets ...string) (*rig, *sparseOffload) {
 	n := rigOf(t, slices.Concat(indexedModel, []string{"run.system=sparse-offload", "node.gpus=1", "model.tensor_parallel=1"}, sets)...)
 	return n, n.replica(nil).Engine.(*sparseOffload)
@@ -48,7 +48,7 @@ func (e *sparseOffload) runs(t interface{ Fatal(...any) }, subs ...scheduler.Sub
 	return end
 }
 
-// TestSparseOffloadByHand: requests of 10,000 and 20,000 tokens choose 500 each, of which 0.3 are not in the buffer; one of 4,096 fits it.
+// TestSparseOffloadByHand: requests of 10,000 and 20,000 tokens choose 500 each, 0.3 of which are not in the buffer; one of 4,096 fits it.
 func TestSparseOffloadByHand(t *testing.T) {
 	_, e := sparseOf(t, "sparse_offload.hit_rate=0.7", "sparse_offload.fetch_blocks=4")
 	sub := steps(10000, 20000, 4096)
@@ -59,7 +59,7 @@ func TestSparseOffloadByHand(t *testing.T) {
 	if f := e.fetch[0][0]; f.Rows != rows || f.took != fetch {
 		t.Errorf("a fetch of %+v in %v, by hand %+v in %v", f.Rows, f.took, rows, fetch)
 	}
-	// In the order of the kernels: choices, the fetch, attention.
+	// In the order of the kernels: selection, the fetch, attention.
 	l, layers := e.Staged.Layers[0], units.Duration(6)
 	want := e.Staged.Entry + layers*(l.Chooses+fetch+l.Attention) + (layers-1)*e.Staged.Block + e.Staged.Exit
 	if end != want || l.Chooses == 0 {
@@ -71,14 +71,14 @@ func TestSparseOffloadByHand(t *testing.T) {
 	if up := e.Flow.Work.Time[flow.OfUp]; up != layers*fetch {
 		t.Errorf("the link is busy for %v, by hand %v", up, layers*fetch)
 	}
-	// New rows of three requests go down beside the work.
+	// New rows of three requests go down in the background.
 	if down, want := e.Flow.Work.Time[flow.OfDown], flow.TransferTime(e.gpuLink, 6*3*144); down != want {
 		t.Errorf("new rows take %v, by hand %v", down, want)
 	}
 }
 
-// TestSparseTwoByHand: two sub-batches of one request each. Where the fetch is shorter than the other's kernels, the iteration is that of the
-// kernels, slower by what the fetches take of the GPU, and the joins.
+// TestSparseTwoByHand: two sub-batches of one request each. If the fetch is shorter than the other's kernels, the iteration is that of the
+// kernels, slowed by the fetches' share of the GPU, and the joins.
 func TestSparseTwoByHand(t *testing.T) {
 	_, e := sparseOf(t, "sparse_offload.schedule=two", "pcie.join=3us", "sparse_offload.fetch_blocks=8", "model.hidden=8192", "model.ffn_hidden=28672")
 	end := e.runs(t, steps(10000), steps(10000))
@@ -88,7 +88,7 @@ func TestSparseTwoByHand(t *testing.T) {
 	if want := 3*units.Microsecond + units.FromSeconds(f.reads.Seconds()*8*32/(16.8*108)); slower != want {
 		t.Errorf("a block is longer by %v, by hand %v", slower, want)
 	}
-	// The first sub-batch ends its block while the second one's fetch is long done, but for the first layer.
+	// The first sub-batch ends its block after the second one's fetch has ended, except in the first layer.
 	kernels := 2 * (g.Entry + 6*own.Attention + 5*(g.Block+own.Next) + g.Exit)
 	if end < kernels || end > kernels+f.took {
 		t.Errorf("an iteration of %v, kernels of %v and a fetch of %v", end, kernels, f.took)
@@ -101,14 +101,15 @@ func TestSparseTwoByHand(t *testing.T) {
 	}
 }
 
-// chooses returns what choosing takes in a layer for a request.
+// chooses returns the time of selection in a layer for a request.
 func (e *sparseOffload) chooses(t *testing.T, context int) units.Duration {
 	sub := steps(context)
 	x := e.Attends.Decode(sub.Decode, 0, 0)
 	return units.FromSeconds(e.Choices(x).Seconds)
 }
 
-// TestSparseOffloadIsGPUOnly: with a buffer that holds all, iterations are those of gpu-only to the picosecond.
+// TestSparseOffloadIsGPUOnly: with a buffer that holds everything, iterations equal those of gpu-only to the
+// picosecond.
 func TestSparseOffloadIsGPUOnly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		model := slices.Concat(indexedModel, []string{"model.layer_pattern=" + rapid.SampledFrom([]string{"I", "GIS", "IS"}).Draw(t, "pattern")})
@@ -123,7 +124,7 @@ func TestSparseOffloadIsGPUOnly(t *testing.T) {
 			sub.Prefill = append(sub.Prefill, scheduler.Chunk{Tokens: rapid.IntRange(1, 3000).Draw(t, "chunk"), Last: true})
 		}
 		want, err := one.Run(&scheduler.Batch{Sub: []scheduler.SubBatch{sub}}, 0)
-		if got := two.runs(t, sub); err != nil || got != max(want, two.Flow.Work.Time[flow.OfDown]) { // new rows go down beside the work
+		if got := two.runs(t, sub); err != nil || got != max(want, two.Flow.Work.Time[flow.OfDown]) { // new rows go down in the background
 			t.Fatalf("%v, on the GPUs alone %v; %v", got, want, err)
 		}
 		if two.Moved != 0 {
@@ -132,7 +133,7 @@ func TestSparseOffloadIsGPUOnly(t *testing.T) {
 	})
 }
 
-// TestSparseOffloadMonotone: for one batch, more hits, a larger buffer, a faster link and less translation never make an iteration longer.
+// TestSparseOffloadMonotone: for one batch, more hits, a larger buffer, a faster link or less translation never lengthen an iteration.
 func TestSparseOffloadMonotone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		schedule := rapid.SampledFrom([]string{InOrder, Two}).Draw(t, "schedule")
@@ -155,7 +156,7 @@ func TestSparseOffloadMonotone(t *testing.T) {
 	})
 }
 
-// TestSharedRate: of several GPUs each fetches at its share of the rate, which takes what half of the lanes take; one GPU keeps all.
+// TestSharedRate: each of several GPUs fetches at its share of the rate, which half of the lanes carry; a single GPU has all of it.
 func TestSharedRate(t *testing.T) {
 	link := func(sets ...string) units.Bandwidth {
 		n := rigOf(t, slices.Concat(indexedModel, []string{"run.system=sparse-offload"}, sets)...)
@@ -172,7 +173,7 @@ func TestSharedRate(t *testing.T) {
 	}
 }
 
-// TestSparseOffloadMemory: whole runs keep within both memories, and leave both empty.
+// TestSparseOffloadMemory: whole runs stay within both memories and leave both empty.
 func TestSparseOffloadMemory(t *testing.T) {
 	for _, sets := range [][]string{{}, {"sparse_offload.schedule=two"}, {"sparse_offload.policy=chunked-prefill", "memory.admission=current"}, {"batching.max_num_seqs=3"}} {
 		n, _ := sparseOf(t, slices.Concat([]string{"node.memory_capacity=20MiB", "sparse_offload.buffer_rows=512"}, sets)...)
@@ -207,7 +208,7 @@ func TestSparseOffloadMemory(t *testing.T) {
 	}
 }
 
-// TestSparseOffloadBuffers: what a request has in both memories, by hand: latents of 144 B and index keys of 20 B in each of 6 layers.
+// TestSparseOffloadBuffers: a request's data in both memories, by hand: latents of 144 B and index keys of 20 B in each of 6 layers.
 func TestSparseOffloadBuffers(t *testing.T) {
 	n, e := sparseOf(t, "sparse_offload.buffer_rows=1000")
 	g := bufferMemory(n.Hardware, e.Attends.Policy, 1000)
@@ -241,7 +242,7 @@ func TestSparseOffloadBuffers(t *testing.T) {
 	}
 }
 
-// TestSparseOffloadApart: three requests that lie apart on two GPUs, two on one of them, which fetches for these alone; the host has one copy.
+// TestSparseOffloadApart: three requests lie on two GPUs, two of them on one, which fetches for these alone; the host has one copy.
 func TestSparseOffloadApart(t *testing.T) {
 	n := rigOf(t, slices.Concat(indexedModel, []string{"run.system=sparse-offload", "node.gpus=2", "model.tensor_parallel=2", "model.attention_parallel=data", "sparse_offload.hit_rate=0.4"})...)
 	e := n.replica(nil).Engine.(*sparseOffload)
@@ -251,7 +252,8 @@ func TestSparseOffloadApart(t *testing.T) {
 	}
 }
 
-// TestSparseOffloadPages: a chosen page of keys and one of values are a row each, of the heads of one GPU.
+// TestSparseOffloadPages: a chosen page of keys and one of values are one row each, with the heads of one
+// GPU.
 func TestSparseOffloadPages(t *testing.T) {
 	e := rigOf(t, "run.system=sparse-offload", "run.model=llama-3-8b", "policy.name=quest", "policy.quest.budget=1024", "sparse_offload.hit_rate=0.5", "node.gpus=2", "model.tensor_parallel=2").replica(nil).Engine.(*sparseOffload)
 	e.runs(t, steps(10000))
@@ -264,7 +266,7 @@ func TestSparseOffloadPages(t *testing.T) {
 	}
 }
 
-// TestRandomShareByHand: 256 B take 10 ns at 25.6 GB/s; four activations in 21.25 ns, and 47 ns of 16 banks, leave the bus full.
+// TestRandomShareByHand: 256 B take 10 ns at 25.6 GB/s. Four activations in 21.25 ns and 47 ns for 16 banks keep the bus full.
 func TestRandomShareByHand(t *testing.T) {
 	n, _ := sparseOf(t)
 	s := n.cfg.DRAM.Spec
@@ -284,7 +286,7 @@ func TestRandomShareByHand(t *testing.T) {
 	}
 }
 
-// TestSparseOffloadShares: two GPUs share the host's channels where these are slower than their links.
+// TestSparseOffloadShares: two GPUs share the host's channels if these are slower than their links.
 func TestSparseOffloadShares(t *testing.T) {
 	for channels, want := range map[string]float64{"1": 25.6e9 / 2 / 0.909, "16": 16 * 16e9 / 8 * 128 / 130 * 0.79} {
 		e := rigOf(t, slices.Concat(indexedModel, []string{"run.system=sparse-offload", "node.gpus=2", "model.tensor_parallel=2", "node.channels=" + channels, "pcie.gpus_per_uplink=1"})...).replica(nil).Engine.(*sparseOffload)
@@ -294,7 +296,7 @@ func TestSparseOffloadShares(t *testing.T) {
 	}
 }
 
-// TestSparseOffloadRefuses: what does not fit together is refused with the numbers.
+// TestSparseOffloadRefuses: combinations that do not fit are refused with the numbers.
 func TestSparseOffloadRefuses(t *testing.T) {
 	for _, c := range []struct{ sets, want string }{
 		{"policy.name=dense run.model=llama-3-8b", `policy.name = "dense": expected a policy that chooses rows with run.system = sparse-offload: all 512MiB of a context of 131072 tokens`},
@@ -326,7 +328,7 @@ func TestSparseOffloadRefuses(t *testing.T) {
 			t.Errorf("%s\n%s\nwant %q", c.sets, got, c.want)
 		}
 	}
-	// A host that holds no request serves none.
+	// A host without room for a request serves none.
 	n, _ := sparseOf(t, "node.memory_capacity=1MiB")
 	l := n.replica([]traces.Request{{Input: 5000, Output: 10}})
 	if l.Batcher.Add(0) {

@@ -9,10 +9,11 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// parts is what one sub-batch takes in a layer.
+// parts are the times of one sub-batch in a layer.
 type parts struct{ entry, fetch, attention, block, exit units.Duration }
 
-// lockstep runs two sub-batches of so many layers on a GPU and a link that each serve in the order in which operations become ready.
+// lockstep runs two sub-batches of so many layers on a GPU and a link, each serving operations in the order in which they become
+// ready.
 func lockstep(layers int, p [2]parts) (end units.Duration) {
 	var gpu, link units.Duration
 	var ready [2]units.Duration // for the GPU
@@ -44,9 +45,9 @@ func lockstep(layers int, p [2]parts) (end units.Duration) {
 	return end
 }
 
-// TestSparseTwoInLockstep: sub-batches of other sizes, each slowed by the other's fetches, take what an account of their operations says; short
-// fetches hide, long ones bind. One that fetches nothing, as its rows fit the buffer or it has a prompt alone, waits for nobody's join, and is slowed
-// by the other's fetches all the same.
+// TestSparseTwoInLockstep: sub-batches of different sizes, each slowed by the other's fetches, take the time that lockstep gives for their
+// operations; short fetches are hidden, long ones bind. A sub-batch without fetches, because its rows fit the buffer or it only has a prompt, waits
+// for no join, but the other's fetches still slow it.
 func TestSparseTwoInLockstep(t *testing.T) {
 	prompt := scheduler.SubBatch{Prefill: []scheduler.Chunk{{Tokens: 3000, Last: true}}}
 	for which, subs := range [][]scheduler.SubBatch{
@@ -76,7 +77,7 @@ func TestSparseTwoInLockstep(t *testing.T) {
 				if got, want := e.runs(t, subs...), lockstep(6, p); got != want {
 					t.Errorf("pair %d, hits %s, %s lanes: %v, by account %v", which, hits, lanes, got, want)
 				}
-				if next, want := e.Staged.Layers[0].Next, p[1].block-e.Staged.Block; next != want { // of the second one, beside the first one's fetch
+				if next, want := e.Staged.Layers[0].Next, p[1].block-e.Staged.Block; next != want { // of the second one, during the first one's fetch
 					t.Errorf("pair %d, hits %s, %s lanes: a block is longer by %v, by hand %v", which, hits, lanes, next, want)
 				}
 				if one := p[0].fetch == 0 || p[1].fetch == 0; one != (which > 0) || hits == "0" && slower[0]+slower[1] == 0 {
@@ -87,7 +88,8 @@ func TestSparseTwoInLockstep(t *testing.T) {
 	}
 }
 
-// TestSparseNewRows: rows of prompts and of steps go down once for each copy, beside the work, which takes at least as long.
+// TestSparseNewRows: rows of prompts and of steps go down once for each copy, in the background. The iteration takes at
+// least as long.
 func TestSparseNewRows(t *testing.T) {
 	for name, n := range map[string]units.Bytes{PerRank: 2, PerNode: 1} {
 		e := rigOf(t, slices.Concat(indexedModel, []string{"run.system=sparse-offload", "node.gpus=2", "model.tensor_parallel=2", "sparse_offload.host_copies=" + name, "pcie.efficiency=0.002", "model.layer_pattern=GIS"})...).replica(nil).Engine.(*sparseOffload)

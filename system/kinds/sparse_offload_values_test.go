@@ -10,7 +10,7 @@ import (
 	"github.com/l3sim/l3sim/system/flow"
 )
 
-// hotBuffer is the rows of one request and layer that a GPU has, in order of their last use. Misses come from the host.
+// hotBuffer is the rows of one request and layer on a GPU, in order of their last use. Misses come from the host.
 type hotBuffer struct {
 	host    [][]float32
 	rows    map[int][]float32
@@ -19,7 +19,7 @@ type hotBuffer struct {
 	fetched int
 }
 
-// get returns the row of a token, which is then the newest.
+// get returns the row of a token, which becomes the newest.
 func (b *hotBuffer) get(token int) []float32 {
 	if at := slices.Index(b.order, token); at >= 0 {
 		b.order = append(slices.Delete(b.order, at, at+1), token)
@@ -35,8 +35,8 @@ func (b *hotBuffer) get(token int) []float32 {
 	return b.rows[token]
 }
 
-// TestSparseOffloadValues: what dsa and quest choose for keys and values in the host's memory, and attention over the rows of a buffer that
-// fetches what it does not have, is that of gpu-only to the bit. A buffer of the whole context fetches each row once at most.
+// TestSparseOffloadValues: for keys and values in the host's memory, the selection of dsa and quest and attention over the rows of a
+// fetching buffer equal those of gpu-only to the bit. A buffer of the whole context fetches each row at most once.
 func TestSparseOffloadValues(t *testing.T) {
 	const dim, tokens, prompt = 8, 300, 40
 	for _, sets := range [][]string{

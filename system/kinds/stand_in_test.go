@@ -9,7 +9,7 @@ import (
 )
 
 // TestStandIn: by hand, one sub-batch takes the GPU's part, and in each layer a way down, the stand-in, a way up and a
-// join. Two sub-batches with long stand-ins take the way alone, once for each layer.
+// join. Two sub-batches with long stand-ins only take the way, once in each layer.
 func TestStandIn(t *testing.T) {
 	for subs := 1; subs <= 2; subs++ {
 		cfg, err := Loader().Load(configs.Options{Preset: "dgx-h100-l3", SectionsOnly: true, Sets: []string{
@@ -41,10 +41,10 @@ func TestStandIn(t *testing.T) {
 		vectors := rate.TransferTime(units.Bytes(32*4096*2*3)) + rate.TransferTime(units.Bytes(32*4096*2)) // 16 bits of q, k, v; of results
 		way := 2*p.Latency + p.Wake + vectors + attention + p.Join
 		gpu := x.GPUTime(b) / units.Duration(subs)
-		want := gpu + layers*way // the other sub-batch hides
+		want := gpu + layers*way // the other sub-batch is hidden
 		slack := units.Microsecond * layers / 10
 		if subs == 2 {
-			slack += x.GPUTime(b) / 32 // begins behind the other's first block
+			slack += x.GPUTime(b) / 32 // begins after the other's first block
 		}
 		if d := took - want; d < -slack || d > slack {
 			t.Errorf("%d sub-batches: %v, want %v", subs, took, want)

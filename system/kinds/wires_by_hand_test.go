@@ -11,7 +11,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestPeaksByHand: the rate at which each system can read keys and values at most. Two replicas of two GPUs have half of the node's channels each.
+// TestPeaksByHand: the peak rate at which each system can read keys and values. Two replicas of two GPUs have half of the node's channels each.
 func TestPeaksByHand(t *testing.T) {
 	for sets, want := range map[string]func(gpus, host, ranks, channel float64) float64{
 		"gpu-only":                           func(gpus, _, _, _ float64) float64 { return gpus },
@@ -34,7 +34,8 @@ func TestPeaksByHand(t *testing.T) {
 	}
 }
 
-// TestL3WiresByHand: how ranksets, links and GPUs of L3 work, by the configuration.
+// TestL3WiresByHand: the properties of ranksets, links and GPUs of L3 that follow from the
+// configuration.
 func TestL3WiresByHand(t *testing.T) {
 	for _, sets := range []string{"", "scheduler.sub_batches=1 comm.rotation=false comm.balance=least-loaded", "pim.mc_buffer=64KiB comm.async_prefill=false", "comm.concurrent=false", "policy.name=quest node.ranksets=2", "pim.transfer_boundary=row node.gpus=16"} {
 		n := rigOf(t, append(strings.Fields(sets), "run.model=llama-3-8b")...)
@@ -85,7 +86,7 @@ func TestL3WiresByHand(t *testing.T) {
 			}
 		}
 	}
-	// A boundary of chunks, and links of which two sub-batches lose what kernels take.
+	// A boundary of chunks; and with two sub-batches, links lose the rate that kernels take.
 	for set, subs := range map[string]float64{"scheduler.sub_batches=2": 1, "scheduler.sub_batches=1": 0} {
 		n := rigOf(t, set, "run.model=llama-2-7b", "pcie.kernel_share=0.25", "pim.transfer_boundary="+pim.BoundaryChunk)
 		down := n.l3().ranks.Traffic(40).Down.Held()
@@ -97,7 +98,7 @@ func TestL3WiresByHand(t *testing.T) {
 	}
 }
 
-// TestUnitsOfHBMByHand: what AttAcc's options make of the units.
+// TestUnitsOfHBMByHand: how AttAcc's options change the units.
 func TestUnitsOfHBMByHand(t *testing.T) {
 	for _, c := range []struct {
 		sets       string

@@ -16,8 +16,8 @@ import (
 	"github.com/l3sim/l3sim/system/flow"
 )
 
-// TestAttentionTable: on random grids the table's busiest rank takes what a run of its commands takes, and so do the DRAM
-// parts of its energy; interpolation is within the bounds; more requests take no less.
+// TestAttentionTable: on random grids, the table's busiest rank takes the time of a run of its commands, and the DRAM
+// parts of its energy. Interpolation is within the bounds, and more requests take no less.
 func TestAttentionTable(t *testing.T) {
 	cfg := metered(t, "energy.pim_read_share=1", "energy.dram_io=0", "energy.bank_unit=0", "energy.adder_unit=0", "energy.softmax_unit=0")
 	var shapes []rankAttention // of one, two and four query heads of a KV head
@@ -62,7 +62,8 @@ func TestAttentionTable(t *testing.T) {
 			}
 			e := &m.Energy
 			d := &shapes[shape].draws[energy.Mid]
-			// The table's time and refreshes are means; what was measured ends without the REFs that may wait.
+			// The table's time and refreshes are means; the measured run ends without the REFs that may still
+			// wait.
 			uj := float64(r.Ranks) * (1e6*(e.TotalJoules()-e.RefreshJoules) + d.Idle()*r.LatencyUS - d.Closed*us)
 			if math.Abs(r.EnergyUJ-uj) > 0.01*uj {
 				t.Errorf("%d heads of %d tokens take %v uJ, command by command %v", most, r.Context, r.EnergyUJ, uj)
@@ -74,7 +75,7 @@ func TestAttentionTable(t *testing.T) {
 		if at(1, 0).LatencyUS < at(0, 0).LatencyUS || at(1, 0).EnergyUJ <= at(0, 0).EnergyUJ {
 			t.Errorf("%+v", rows)
 		}
-		// Between the grid's places, a line is no further off than the bound.
+		// Between the grid's points, a line is no further off than the bound.
 		context := n("between", g.Contexts[0], g.Contexts[1])
 		one := *g
 		one.Contexts, one.Batches = []int{context}, g.Batches[:1]
@@ -103,13 +104,13 @@ func TestBusiest(t *testing.T) {
 	}
 }
 
-// TestInterpolation: of a square the line between two places is furthest off by hand.
+// TestInterpolation: where the line between two points of a square is furthest off, by hand.
 func TestInterpolation(t *testing.T) {
 	square := func(n int) float64 { return float64(n * n) }
 	if got, want := interpolation(1, 3, square), (1.+9)/2/4-1; math.Abs(got-want) > 1e-12 {
 		t.Errorf("%v, want %v", got, want)
 	}
-	if got, want := interpolation(2, 5, square), (4.+7)/9-1; math.Abs(got-want) > 1e-12 { // 11 in place of 9, 18 in place of 16
+	if got, want := interpolation(2, 5, square), (4.+7)/9-1; math.Abs(got-want) > 1e-12 { // 11 instead of 9, 18 instead of 16
 		t.Errorf("%v, want %v", got, want)
 	}
 	if got := interpolation(4, 5, square); got != 0 {
@@ -117,7 +118,7 @@ func TestInterpolation(t *testing.T) {
 	}
 }
 
-// TestErrorsOfRows: a row's errors are those of a line to it from its neighbours, by hand from the rows between: heads of 1, 2 and 3
+// TestErrorsOfRows: a row's errors are those of a line through its neighbours, by hand from the rows between. Heads of 1, 2 and 3
 // requests on two ranks take as long as 1, 1 and 2.
 func TestErrorsOfRows(t *testing.T) {
 	rowsOf := func(contexts, batches []int) []AttentionRow {
@@ -141,7 +142,7 @@ func TestErrorsOfRows(t *testing.T) {
 	}
 }
 
-// TestBandOfRows: where all joules are of DRAM currents, a row's band is that of the currents.
+// TestBandOfRows: if all joules come from DRAM currents, a row's band is that of the currents.
 func TestBandOfRows(t *testing.T) {
 	sets := []string{"energy.dram_current_factor=1 [0.5, 3] datasheet"}
 	for _, key := range []string{"dram_vpp", "dram_io", "bank_unit", "adder_unit", "softmax_unit"} {
@@ -157,7 +158,7 @@ func TestBandOfRows(t *testing.T) {
 	}
 }
 
-// TestGridCheck: what is wrong with a grid names its axis.
+// TestGridCheck: the error of a grid names its axis.
 func TestGridCheck(t *testing.T) {
 	good := AttentionGrid{Contexts: []int{1, 2}, Batches: []int{1}, Heads: []int{8, 16}, Groups: []int{1, 8}, Ranks: []int{1}, HeadDim: 128}
 	if faults := input.Faults(&good); len(faults) > 0 {
@@ -205,7 +206,7 @@ func TestGridCheck(t *testing.T) {
 	}
 }
 
-// TestEnergyLawOfTables: a table whose energy contradicts itself fails with the law. What no configuration has is planted behind
+// TestEnergyLawOfTables: a table whose energy contradicts itself breaks the law. Values that no configuration has are set past
 // its rules.
 func TestEnergyLawOfTables(t *testing.T) {
 	cfg := metered(t)
@@ -229,7 +230,8 @@ func TestEnergyLawOfTables(t *testing.T) {
 	}
 }
 
-// TestRowsKeepTheLimit: at a limit of a DIMM's power a row takes as long as its joules do at each rank's share of it.
+// TestRowsKeepTheLimit: with a limit of a DIMM's power, a row takes as long as its joules need at each rank's share
+// of it.
 func TestRowsKeepTheLimit(t *testing.T) {
 	g := &AttentionGrid{Contexts: []int{8192}, Batches: []int{8}, Heads: []int{8}, Groups: []int{1}, Ranks: []int{4}, HeadDim: 128}
 	rowOf := func(sets ...string) AttentionRow {

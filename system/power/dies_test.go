@@ -12,8 +12,8 @@ import (
 	"github.com/l3sim/l3sim/system/ranks"
 )
 
-// TestDiesOfRanks: a rank is made of as many dies as its capacity takes, and all of them draw standby, refresh and word lines'
-// supply, by hand from the part's currents; what is read takes no more. The timing is that of one die.
+// TestDiesOfRanks: a rank has as many dies as its capacity needs. All of them draw standby, refresh and word-line power, by
+// hand from the part's currents; reads take no more. The timing is that of one die.
 func TestDiesOfRanks(t *testing.T) {
 	for _, c := range []struct {
 		capacity, part string

@@ -8,7 +8,7 @@ import (
 	"github.com/l3sim/l3sim/system/ranks"
 )
 
-// TestSideBandECC: a rank with nine chips in place of eight draws nine eighths, whatever it does.
+// TestSideBandECC: a rank with nine chips instead of eight draws nine eighths in everything.
 func TestSideBandECC(t *testing.T) {
 	var draws [2]ranks.Draw
 	for i, ecc := range []string{"none", "side-band"} {

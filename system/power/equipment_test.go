@@ -13,7 +13,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestEquipment: what is priced of each system.
+// TestEquipment: the priced parts of each system.
 func TestEquipment(t *testing.T) {
 	for system, want := range map[string]energy.Equipment{
 		"l3": {BankPIM: true}, "rank-pim": {RankPIM: true}, "hbm-pim": {HBMPIM: true}, "gpu-only": {}, "cpu-offload": {}, "gpu+cpu": {},
@@ -27,8 +27,8 @@ func TestEquipment(t *testing.T) {
 	}
 }
 
-// TestServersBySlots: nodes of 1, 2, 4, 8, and 16 GPUs take as many slots of servers of eight: that share of their price, board and idle
-// sockets. The sockets of a system that uses the host's memory are there in full, for its channels are theirs.
+// TestServersBySlots: nodes of 1, 2, 4, 8, and 16 GPUs take as many slots of servers of eight, and that share of their price, board and
+// idle sockets. A system that uses the host's memory has all sockets, since it uses their channels.
 func TestServersBySlots(t *testing.T) {
 	board := func(m *Meter) float64 {
 		return m.Power(energy.Mid).each[byTime][drawBoard] * float64(m.Hardware.Config.Replicas())
@@ -52,7 +52,7 @@ func TestServersBySlots(t *testing.T) {
 	}
 }
 
-// TestUnusedMemory: systems that do not use the host's memory have 16 DIMMs of 32 GiB in place of 32 of 64; the others, and one with a
+// TestUnusedMemory: systems that do not use the host's memory have 16 DIMMs of 32 GiB instead of 32 of 64. The others, and one with a
 // tier of prefixes there, have all. Four times fewer dies refresh. Stacks beside the GPUs are priced.
 func TestUnusedMemory(t *testing.T) {
 	for system, used := range map[string]bool{"l3": true, "rank-pim": true, "cpu-offload": true, "gpu+cpu": true, "gpu-only": false, "hbm-pim": false} {
@@ -81,8 +81,8 @@ func TestUnusedMemory(t *testing.T) {
 	}
 }
 
-// TestUnusedMemoryBySlots: a GPU without a use for the host's memory has two DIMMs of 32 GiB and what these draw, whatever the number of
-// GPUs and the preset, and no more than the node has. A system that uses the memory has what is set.
+// TestUnusedMemoryBySlots: a GPU that does not use the host's memory has two DIMMs of 32 GiB and their power, whatever the number of
+// GPUs and the preset, but no more than the node has. A system that uses the memory has what is set.
 func TestUnusedMemoryBySlots(t *testing.T) {
 	for _, preset := range []string{"dgx-a100-l3", "dgx-b200-l3", "dgx-h100-l3", "dgx-h200-l3", "fair", "paper"} {
 		for _, gpus := range []int{1, 2, 4, 8, 16} {
@@ -105,8 +105,8 @@ func TestUnusedMemoryBySlots(t *testing.T) {
 	}
 }
 
-// TestDIMMsOfDDR5: 32 channels of four ranks are 32 DIMMs of two ranks on each of two sub-channels, and their buffers draw as much
-// as those of 16 channels of DDR4.
+// TestDIMMsOfDDR5: 32 channels of four ranks are 32 DIMMs of two ranks on each of two sub-channels. Their buffers draw as much as
+// those of 16 channels of DDR4.
 func TestDIMMsOfDDR5(t *testing.T) {
 	sets := []string{"run.system=l3", `dram.preset="ddr5-4800-16gb-x8"`, "node.channels=32"}
 	cfg := metered(t, sets...)
@@ -119,7 +119,7 @@ func TestDIMMsOfDDR5(t *testing.T) {
 	}
 }
 
-// TestCostOfRun: by hand, of a run of 100 tokens a second at 4 kW.
+// TestCostOfRun: the cost of a run of 100 tokens a second at 4 kW, by hand.
 func TestCostOfRun(t *testing.T) {
 	cfg := metered(t, "prices.server=0", "prices.gpu.a100_sxm_80gb=0", "prices.dimm.ddr4=0", "prices.electricity=0.1", "prices.carbon=0.5")
 	c := Cost(cfg, &results.EnergyReport{Total: 8e6, Low: 4e6, High: 16e6, Watts: 4000}, 100)
@@ -131,7 +131,8 @@ func TestCostOfRun(t *testing.T) {
 			t.Errorf("%s: %v, want %v", what, v[0], v[1])
 		}
 	}
-	// A run without tokens or joules has no cost of either; one of each has.
+	// A run without tokens or joules has no cost per token or per joule; a run with one of each has
+	// both.
 	for _, run := range []struct{ joules, tokensPerS float64 }{{0, 0}, {0, 100}, {1, 0}} {
 		if c := Cost(cfg, &results.EnergyReport{Total: run.joules, Watts: run.joules}, run.tokensPerS); c.PerMToken != 0 || c.PerHour != 0 || c.Date == "" {
 			t.Errorf("%+v: %+v", run, c)
@@ -142,7 +143,7 @@ func TestCostOfRun(t *testing.T) {
 	}
 }
 
-// meterOf returns what tells the energy of the default node with some keys set.
+// meterOf returns the meter of the default node with some keys set.
 func meterOf(t interface{ Fatal(...any) }, sets ...string) *Meter {
 	cfg := metered(t, sets...)
 	s := kinds.Of(cfg)
@@ -163,5 +164,5 @@ func metered(t interface{ Fatal(...any) }, sets ...string) *configs.Config {
 	return cfg
 }
 
-// alike9 says that two numbers agree to nine digits.
+// alike9 reports whether two numbers agree to nine digits.
 func alike9(a, b float64) bool { return math.Abs(a-b) <= 1e-9*max(math.Abs(a), math.Abs(b)) }

@@ -14,8 +14,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// Two replicas of four A100s each, with 32 ranks of eight chips of DDR4-3200 (1.2 V, tCK 625 ps, rows of 8 KiB in a rank, bursts of
-// 64 B in 4 clocks, at 25.6 GB/s). A token of a KV head is 512 B: 128 elements of 2 B of the key, and of the value.
+// Two replicas have four A100s each. Each has 32 ranks of eight chips of DDR4-3200 (1.2 V, tCK 625 ps, rows of 8 KiB in a rank,
+// bursts of 64 B in 4 clocks, at 25.6 GB/s). A token of a KV head has 512 B: 128 elements of 2 B of the key, and of the value.
 const (
 	tCK   = 625e-12
 	milli = 8 * 1.2 * 1e-3 // watts of a mA in eight chips
@@ -27,7 +27,8 @@ func twoReplicas(t *testing.T, sets ...string) *Meter {
 	return meterOf(t, append([]string{`run.model="llama-3-8b"`, "model.tensor_parallel=4"}, sets...)...)
 }
 
-// streamed returns what n bytes take that are read, or written, row after row: IDD4R is 168 mA, IDD4W 150, IDD3N 52, IDD0 57, IDD2N 37.
+// streamed returns the power for n bytes that are read, or written, row after row: IDD4R is 168 mA, IDD4W 150, IDD3N 52, IDD0 57, IDD2N
+// 37.
 func streamed(n, reads, writes float64) (d draw) {
 	bursts, both := n/64, reads+writes
 	d[drawActivate] = both * n / 8192 * milli * (57*74 - 52*52 - 37*22) * tCK // tRC 74, tRAS 52
@@ -37,7 +38,7 @@ func streamed(n, reads, writes float64) (d draw) {
 	return d
 }
 
-// same compares parts; what open rows add to standby is checked apart.
+// same compares parts; what open rows add to standby is checked separately.
 func same(t *testing.T, what string, got, want *draw) {
 	for i := range got {
 		if i != drawOpen && math.Abs(got[i]-want[i]) > 1e-9*math.Abs(want[i]) {
@@ -46,7 +47,7 @@ func same(t *testing.T, what string, got, want *draw) {
 	}
 }
 
-// TestWattsByHand: what each thing that a replica does draws, in each kind of system.
+// TestWattsByHand: the power of each thing that a replica does, in each kind of system.
 func TestWattsByHand(t *testing.T) {
 	down, up, copied, attended := streamed(links, 0, 1), streamed(links, 1, 0), streamed(links, 1, 2), streamed(token, 1, 0)
 	for _, d := range []*draw{&down, &up} {
@@ -80,7 +81,7 @@ func TestWattsByHand(t *testing.T) {
 	}
 }
 
-// TestBandsByHand: at the ends of bands the GPUs' factor is 0.8 and 1.2, and prompts take 22% less and more of it.
+// TestBandsByHand: at the ends of bands the GPUs' factor is 0.8 and 1.2; for prompts it is 22% lower and higher.
 func TestBandsByHand(t *testing.T) {
 	m := twoReplicas(t, "run.system=l3")
 	for at, want := range map[energy.Place][3]float64{energy.Low: {0.8, -0.22 * 0.8, 50}, energy.Mid: {1, 0, 75}, energy.High: {1.2, 0.22 * 1.2, 110}} {
@@ -92,7 +93,7 @@ func TestBandsByHand(t *testing.T) {
 			}
 		}
 	}
-	// A node of one replica has both sockets for it. Sockets that attend draw no less than idle ones.
+	// A node of one replica has both sockets for it. Sockets that attend draw at least the idle power.
 	if got := meterOf(t, "run.system=gpu+cpu").Power(energy.Mid).each[byChannels][drawCPUs]; got != 2*(225-75) {
 		t.Errorf("both busy sockets draw %v W more", got)
 	}
@@ -102,7 +103,8 @@ func TestBandsByHand(t *testing.T) {
 	}
 }
 
-// TestSocketsByHand: half of a server's GPUs have half of its sockets, but both where a system or a cache uses the memory of its channels.
+// TestSocketsByHand: half of a server's GPUs have half of its sockets, but both sockets if a system or a cache uses the memory of their
+// channels.
 func TestSocketsByHand(t *testing.T) {
 	for _, c := range []struct {
 		sets    []string
@@ -123,7 +125,7 @@ func TestUnitsByHand(t *testing.T) {
 	each := twoReplicas(t, "run.system=l3").Power(energy.Mid).each
 	read, write := milli*(168-52)*4*tCK, milli*(150-52)*4*tCK
 	same(t, "activate", &each[byActivates], &draw{drawActivate: milli * (57*74 - 52*52 - 37*22) * tCK})
-	// A bank's unit works for tCCD_L, 8 clocks, in all eight chips, for 1.129 mW; a read for it takes 0.54 of one up to the pins.
+	// A bank's unit works for tCCD_L, 8 clocks, in all eight chips, at 1.129 mW; a read for it takes 0.54 of one up to the pins.
 	same(t, "a unit's read", &each[byUnitReads], &draw{drawUnitRead: 0.54 * read, drawBankUnits: 8 * tCK * 8 * 1.129e-3})
 	same(t, "read", &each[byRankReads], &draw{drawRead: read, drawIO: 512 * 2.7e-12})
 	same(t, "write", &each[byRankWrites], &draw{drawWrite: write, drawIO: 512 * 2.7e-12})
@@ -147,14 +149,14 @@ func TestUnitsByHand(t *testing.T) {
 	}
 }
 
-// TestDIMMByHand: where the host reads, one rank of a DIMM is read at the channel's rate, the others stand by, and a buffer draws 1.5 W.
-// A DIMM of DDR5 is read on both of its sub-channels.
+// TestDIMMByHand: if the host reads, one rank of a DIMM is read at the channel's rate, the others stand by, and a buffer draws 1.5 W. A
+// DIMM of DDR5 is read on both of its sub-channels.
 func TestDIMMByHand(t *testing.T) {
 	p := twoReplicas(t, "run.system=gpu+cpu").Power(energy.Mid)
 	// Stacks of four dies stand by, refresh (tRFC 560 of each 12480 clocks) and hold word lines ready (7.5 mW a die).
 	idle := 4 * (milli*(37+(250-37)*560/12480.) + 8*7.5e-3)
 	stream := streamed(25.6e9, 1, 0)
-	open := p.rank - idle - stream.total() // a bank stands open for all of the time: at most what all banks add
+	open := p.rank - idle - stream.total() // a bank is open all the time: at most what all banks add
 	if open <= 0 || open > milli*(52-37)*(1+1e-9) {
 		t.Errorf("a rank draws %v W: %v W idle, %v W of reading and %v W of open rows", p.rank, idle, stream.total(), open)
 	}
@@ -175,22 +177,23 @@ func TestDIMMByHand(t *testing.T) {
 	if got, want := two.dimm-one.dimm, 2*(stand[drawRefresh]+stand[drawClosed]+stand[drawVPP])/64; !alike9(got, want) {
 		t.Errorf("a second rank on each sub-channel adds %v W, by hand %v W", got, want)
 	}
-	// A rank of bank-level units, attending for heads of single queries without end: 4.63 clocks a token, of which 4.55 with rows open.
-	// For a token units read 8 times for its share of 16 banks' rows, a quarter of a burst of weights comes in and of scores goes out.
+	// A rank of bank-level units that attends for heads of single queries without end: 4.63 clocks a token, 4.55 of them with rows
+	// open. For its share of 16 banks' rows, units read 8 times for a token; a quarter of a burst of weights comes in, and of scores
+	// goes out.
 	burst := func(mA float64) float64 { return milli*mA*4*tCK + 512*2.7e-12 }
 	joules := 8*(0.54*milli*(168-52)*4*tCK+8*tCK*8*1.129e-3) + burst(168-52)/4 + burst(150-52)/4 + milli*(57*74-52*52-37*22)*tCK/16 + 4.55*tCK*milli*(52-37) + 4.63*tCK*(1.812+4.345)*1e-3
 	want := joules/(4.63*tCK)*(1-560./12480) + idle // refresh stops it
 	if got := meterOf(t, "run.system=l3").Power(energy.Mid).rank; math.Abs(got/want-1) > 0.003 {
 		t.Errorf("a rank that attends draws %v W, by hand %v W", got, want)
 	}
-	// With units all ranks of a DIMM attend, up to a limit.
+	// With units, all ranks of a DIMM attend, up to a limit.
 	all, limited := twoReplicas(t, "run.system=l3").Power(energy.Mid), twoReplicas(t, "run.system=l3", "pim.power_limit=10").Power(energy.High)
 	if !alike9(all.dimm, 2*all.rank+1.5) || limited.dimm > 10*(1+1e-9) {
 		t.Errorf("a DIMM draws %v W of ranks of %v W, %v W at a limit of 10", all.dimm, all.rank, limited.dimm)
 	}
 }
 
-// TestCausesByHand: everything that is done is told apart, in a replica's iteration and in a run of three replicas.
+// TestCausesByHand: every kind of work is separate, in a replica's iteration and in a run of three replicas.
 func TestCausesByHand(t *testing.T) {
 	const seconds = 2
 	w := flow.Work{Effort: flow.Effort{
@@ -213,7 +216,8 @@ func TestCausesByHand(t *testing.T) {
 	}
 }
 
-// TestWattsAddUp: joules are linear in causes, cooling is a share of all else, and a timeline's watts are those joules by device.
+// TestWattsAddUp: joules are linear in causes, cooling is a share of everything else, and a timeline's watts are those joules by
+// device.
 func TestWattsAddUp(t *testing.T) {
 	p := Watts{pue: 1.5}
 	p.each[byTime] = draw{drawGPU: 1, drawBoard: 2, drawCPUs: 4, drawBuffers: 8}
@@ -253,7 +257,7 @@ func TestGPUsByHand(t *testing.T) {
 	if e := m.GPUs(&b, 10*units.Second, 0); e.Token != 0 {
 		t.Errorf("no token takes %v J", e.Token)
 	}
-	b.Time[flow.OfGPU].Add(50 * units.Second) // sums are rounded: never less than none
+	b.Time[flow.OfGPU].Add(50 * units.Second) // sums are rounded: never below 0
 	if e := m.GPUs(&b, 10*units.Second, 4); e.Idle != 0 {
 		t.Errorf("idle for %v J", e.Idle)
 	}
@@ -270,7 +274,7 @@ func TestGPUsByHand(t *testing.T) {
 	}
 }
 
-// TestReportByHand: a millisecond of an idle node, with the share of it that rests on assumptions: GPUs' factor, board, buffers.
+// TestReportByHand: a millisecond of an idle node, with the share that rests on assumptions: GPUs' factor, board, buffers.
 func TestReportByHand(t *testing.T) {
 	m := meterOf(t, "run.system=l3")
 	r := m.Report(&flow.Busy{}, units.Millisecond)
@@ -305,7 +309,7 @@ func TestDrawsAreNamed(t *testing.T) {
 	}
 }
 
-// TestConstantsOfParts: units in HBM rest on one constant where a factor gives their time, on six where commands do.
+// TestConstantsOfParts: units in HBM depend on one constant if a factor gives their time, and on six if commands do.
 func TestConstantsOfParts(t *testing.T) {
 	plain, commands := meterOf(t, "run.system=hbm-pim"), meterOf(t, "run.system=hbm-pim", "hbm_pim.model=commands")
 	e := &plain.Hardware.Config.Energy
@@ -323,8 +327,8 @@ func TestConstantsOfParts(t *testing.T) {
 	}
 }
 
-// TestPricedByHand: GPUs that do not use the host's memory have the DIMMs of their slots, whole channels for each replica, and dies
-// anew. What a node has less of stays.
+// TestPricedByHand: GPUs that do not use the host's memory have the DIMMs of their slots, with whole channels for each replica and
+// other dies. If the node has less, it is priced with that.
 func TestPricedByHand(t *testing.T) {
 	for _, c := range []struct {
 		sets     []string
