@@ -58,7 +58,7 @@ func TestBackFromTheHost(t *testing.T) {
 			l.Keep(&r, &h)
 			return r
 		}
-		for hash := range c.blocks { // for hash := range c.blocks { // if these are more than the places, the first moves to the host
+		for hash := range c.blocks { // if these are more than the places, the first moves to the host
 			l.Release(reserve(hash))
 		}
 		r := reserve(0)

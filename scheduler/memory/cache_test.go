@@ -19,8 +19,8 @@ type naive struct {
 	tokens int
 	most   int
 	users  map[string]int
-	order  []string // order  []string // unused blocks, least recently used first
-	host   []string // host   []string // blocks in the host's memory, in order of arrival
+	order  []string // unused blocks, least recently used first
+	host   []string // blocks in the host's memory, in order of arrival
 	hosts  int      // that it holds
 	up     int      // blocks that came back
 	live   []kept

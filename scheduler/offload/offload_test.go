@@ -21,7 +21,7 @@ import (
 // record follows every request of an Offload.
 type record struct {
 	*schedtest.Follower
-	forecast *memory.Forecast // forecast *memory.Forecast // rebuilt as a scheduler should have it
+	forecast *memory.Forecast // rebuilt as a scheduler should have it
 	foreseen int              // forecasts that were compared
 	sits     map[int32]bool
 	decodes  map[int32]bool // in their decode phase

@@ -46,7 +46,7 @@ func TestBookByHand(t *testing.T) {
 		t.Errorf("%+v, by hand %+v", f.Work, want)
 	}
 	before := f.Work
-	f.book(&totals, &waits) // f.book(&totals, &waits) // the same once more
+	f.book(&totals, &waits) // the same once more
 	if did := f.Work.Since(&before); did != want {
 		t.Errorf("%+v, by hand %+v", did, want)
 	}
@@ -305,7 +305,7 @@ func TestChecksOfIterations(t *testing.T) {
 	if _, err = f.Run(100); err != nil {
 		t.Fatal(err)
 	}
-	layers(f, 5, 9, 9, 11) // layers(f, 5, 9, 9, 11) // the same length: 5 + 9 + 9 + 9 + 11
+	layers(f, 5, 9, 9, 11) // the same length: 5 + 9 + 9 + 9 + 11
 	f.Check.schedule(f, 100, end)
 	if err := f.Check.Err(); err == nil || !strings.Contains(err.Error(), "the iteration waits") {
 		t.Error(err)

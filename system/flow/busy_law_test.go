@@ -97,7 +97,7 @@ func TestBusyLaw(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
-	err := new(Busy).Within(-units.Second, 1) // err := new(Busy).Within(-units.Second, 1) // less than no time
+	err := new(Busy).Within(-units.Second, 1) // less than no time
 	if all := total(OfUp, 150*units.Second, 1); err == nil || !strings.Contains(all.Within(end, 4).Error(), "150.000000 s of work in 100.000000 s") {
 		t.Error(err, all.Within(end, 4))
 	}

@@ -177,7 +177,7 @@ func TestGroupsByHand(t *testing.T) {
 				t.Errorf("%d stretches: %+v and %+v", asked, kernel, merge)
 			}
 			asked++
-			return math.Abs(float64(asked - 1 - takes)) // return math.Abs(float64(asked - 1 - takes)) // this number is best
+			return math.Abs(float64(asked - 1 - takes)) // this number is best
 		})
 		spared := []int64{0, 2 * 4096, 2*4096 + 512}[takes]
 		if asked != 3 || len(g.Groups) != takes || g.Spared != spared {

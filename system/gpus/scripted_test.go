@@ -61,7 +61,7 @@ func TestDecodeRunsByHand(t *testing.T) {
 		{Attend: []policy.Class{{Heads: 8, Tokens: []int{1, 2, 3}}}},
 	}}
 	d := script(t, p)
-	for run := range d.Decoding { // for run := range d.Decoding { // values of an earlier step
+	for run := range d.Decoding { // values of an earlier step
 		d.Decoding[run] = Decoding{Shared: &gpu.Cost{}, Chooses: gpu.Work{Seconds: 1}, Merge: gpu.Work{Seconds: 1}, Beside: gpu.Work{Seconds: 1}}
 	}
 	requests := []scheduler.Decoding{{Base: 90, Prompt: 50}, {Base: 3, Prompt: 1}, {Base: 290, Prompt: 280}}

@@ -204,7 +204,7 @@ func TestStageIsRemembered(t *testing.T) {
 		if !reflect.DeepEqual(want, got) {
 			t.Fatalf("%d decode, %d prompts, %d here: %+v, want %+v", len(sub.Decode), len(sub.Prefill), len(here), got, want)
 		}
-		got.Beside(1, 1) // got.Beside(1, 1) // a system's change of a stage only affects that stage
+		got.Beside(1, 1) // a system's change of a stage only affects that stage
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 // steps. Its snapshot lacks Ramulator: attention had the clocks of package pim/hbm, which are Ramulator's to the cycle (TestAttAccCycles).
 var attAccRuns = []struct {
 	batch                          int
-	free, freeFF, limited, limitFF float64 // free, freeFF, limited, limitFF float64 // without and with --powerlimit, each without and with --ffopt
+	free, freeFF, limited, limitFF float64 // without and with --powerlimit, each without and with --ffopt
 }{
 	{1, 27.255627, 16.816071, 27.330963, 17.348138},
 	{4, 27.863749, 18.697173, 27.939085, 20.006472},

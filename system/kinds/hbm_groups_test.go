@@ -61,7 +61,7 @@ func TestGroupsBesideUnits(t *testing.T) {
 		}
 	}
 	deep.Until(t, func() bool { return used > 0 }, func(t *rapid.T) {
-		for range 5 { // for range 5 { // so that the few cases that use groups occur
+		for range 5 { // so that the few cases that use groups occur
 			iteration(t)
 		}
 	})
@@ -72,7 +72,7 @@ func drawSharing(t *rapid.T) *scheduler.SubBatch {
 	sub := &scheduler.SubBatch{Decode: make([]scheduler.Decoding, rapid.IntRange(2, 40).Draw(t, "requests"))}
 	least := make([]int, len(sub.Decode))
 	var split func(from, to int)
-	split = func(from, to int) { // split = func(from, to int) { // requests from to to-1 share a run of blocks, and parts of them share more
+	split = func(from, to int) { // requests from to to-1 share a run of blocks, and parts of them share more
 		if to-from < 2 || rapid.IntRange(0, 3).Draw(t, "leaf") == 0 {
 			return
 		}

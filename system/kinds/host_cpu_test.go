@@ -120,7 +120,7 @@ func TestHostOverheadIsBelowTheNoise(t *testing.T) {
 		if small.op != "decode_attention" || small.bytes >= 1<<29 {
 			continue
 		}
-		rate := 0.0 // rate := 0.0 // the best of the same threads and type on many bytes
+		rate := 0.0 // the best of the same threads and type on many bytes
 		for _, c := range calls {
 			if c.op == small.op && c.threads == small.threads && c.dtype == small.dtype && c.bytes >= 1<<29 {
 				rate = max(rate, c.bytes/c.seconds)

@@ -170,7 +170,7 @@ func TestSystemsAreDescribed(t *testing.T) {
 		dimms, sets, lanes = "DIMM memory node.memory_capacity", "ranksets node.ranksets", "link pcie.lanes"
 		cpus               = "CPU bandwidth node.channels, CPU compute cpu_offload.cores"
 	)
-	short := map[string]string{ // short := map[string]string{ // resources that may be short, and the keys that double them
+	short := map[string]string{ // resources that may be short, and the keys that double them
 		"l3": dimms + ", " + sets + ", " + lanes, "rank-pim": dimms + ", " + sets + ", " + lanes, "gpu-only": "",
 		"hbm-pim": "PIM bandwidth hbm_pim.bandwidth_factor, memory beside hbm_pim.memory_beside", "sparse-offload": dimms + ", " + lanes,
 		"cpu-offload": dimms + ", " + cpus + ", " + lanes, "gpu+cpu": dimms + ", " + cpus + ", " + lanes,
