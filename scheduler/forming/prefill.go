@@ -47,20 +47,23 @@ func (f *dealer) cut(s *State, i int, w *Waiting, left int) int {
 	least = max(least, 0)
 	multiple := s.Scheduler.ChunkMultiple
 	chunks := (least + multiple - 1) / multiple // the least number of chunks to take
+	if left <= chunks*multiple {
+		return left
+	}
+	x := f.excessOf(s, i, w)
 	switch {
-	case left <= chunks*multiple || f.excess(s, i, w, left) <= 0:
+	case x.none(left):
 		return left
 	case !s.Scheduler.Chunking:
 		// A prompt cannot be cut. It is taken whole where the GPU has time left or
 		// MinPrefillTokens is not met.
-		if least > 0 || f.excess(s, i, w, 0) < 0 {
+		if least > 0 || x.of(0) < 0 {
 			return left
 		}
 		return 0
-	case f.excess(s, i, w, 0) <= 0:
-		fits := func(n int) bool { return f.excess(s, i, w, n*multiple) <= 0 }
-		most := mostThat(chunks, (left+multiple-1)/multiple, fits)
-		if most >= chunks && f.excess(s, i, w, min(left, (most+1)*multiple)) < -f.excess(s, i, w, most*multiple) {
+	case x.none(0):
+		most := mostThat(chunks, (left+multiple-1)/multiple, func(n int) bool { return x.none(n * multiple) })
+		if most >= chunks && x.of(min(left, (most+1)*multiple)) < -x.of(most*multiple) {
 			most++
 		}
 		chunks = max(chunks, most)
@@ -82,20 +85,82 @@ func mostThat(least, bound int, fits func(n int) bool) int {
 	return low
 }
 
-// excess predicts T_GPU of sub-batch i with tokens more prompt tokens of w, less T_PIM
+// excess is T_GPU of sub-batch i with tokens more prompt tokens of w, less T_PIM
 // of the other sub-batch (equations 5 and 6). That T_PIM includes the transfer of the
 // keys and values of sub-batch i's prompts. A single batch uses its own T_PIM, without
 // that transfer: its prompts move after its decode attention.
-func (f *dealer) excess(s *State, i int, w *Waiting, tokens int) units.Duration {
-	sub := &s.Batch.Sub[i]
-	moved := 0
+type excess struct {
+	f          *dealer
+	step       int64
+	sub, other *scheduler.SubBatch
+	w          *Waiting
+	moves      bool           // the tokens go to the ranks
+	moved      int            // tokens that go there without w's
+	pim        units.Duration // T_PIM without tokens that go to the ranks, where f.exact is known
+	last       [2]predicted   // the latest without excess, and with
+}
+
+// predicted is what was found for a number of tokens.
+type predicted struct {
+	tokens int
+	excess units.Duration
+	known  bool
+}
+
+func (f *dealer) excessOf(s *State, i int, w *Waiting) (x excess) {
+	x = excess{f: f, step: s.Batch.Step, sub: &s.Batch.Sub[i], other: &s.Batch.Sub[len(s.Batch.Sub)-1-i], w: w}
 	if len(s.Batch.Sub) == 2 {
-		moved = sub.MovedTokens()
-		if !w.Hold.Near {
-			moved += tokens
+		x.moved, x.moves = x.sub.MovedTokens(), !w.Hold.Near
+	}
+	if f.exact != nil {
+		x.pim = f.predictor.PIM(x.other, x.step, 0)
+	}
+	return x
+}
+
+// of predicts the excess with some tokens of w.
+func (x *excess) of(tokens int) units.Duration {
+	for _, p := range x.last {
+		if p.known && p.tokens == tokens {
+			return p.excess
 		}
 	}
-	return f.gpuTime(sub, s.Batch.Step, w, tokens) - f.predictor.PIM(&s.Batch.Sub[len(s.Batch.Sub)-1-i], s.Batch.Step, moved)
+	return x.predict(tokens, x.otherPIM(tokens))
+}
+
+// none says that there is no excess with some tokens of w. Where the tokens alone take the GPUs too long, their attention is not asked for.
+func (x *excess) none(tokens int) bool {
+	pim := x.otherPIM(tokens)
+	if x.f.exact != nil && x.f.exact.AtLeast(x.sub.Tokens()+tokens) > pim {
+		return false
+	}
+	return x.predict(tokens, pim) <= 0
+}
+
+// predict predicts the excess over a T_PIM.
+func (x *excess) predict(tokens int, pim units.Duration) units.Duration {
+	p := predicted{tokens, x.f.gpuTime(x.sub, x.step, x.w, tokens) - pim, true}
+	if p.excess <= 0 {
+		x.last[0] = p
+	} else {
+		x.last[1] = p
+	}
+	return p.excess
+}
+
+// otherPIM predicts T_PIM of the other sub-batch.
+func (x *excess) otherPIM(tokens int) units.Duration {
+	moved := x.moved
+	if x.moves {
+		moved += tokens
+	}
+	if x.f.exact == nil {
+		return x.f.predictor.PIM(x.other, x.step, moved)
+	}
+	if moved == 0 {
+		return x.pim
+	}
+	return x.pim + x.f.exact.Moves(moved)
 }
 
 // gpuTime predicts the GPU's time of sub if tokens more prompt tokens of w are added.

@@ -1,6 +1,7 @@
 package forming
 
 import (
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -101,4 +102,66 @@ func (f fixed) PIM(s *scheduler.SubBatch, _ int64, otherPrefill int) units.Durat
 		t += f.pim
 	}
 	return t
+}
+
+// uneven predicts sums of parts without any order: more tokens may take less time.
+type uneven struct{ gpu, dense, moves, pim func(n int) units.Duration }
+
+func (u uneven) AtLeast(tokens int) units.Duration { return u.dense(tokens) }
+func (u uneven) Moves(tokens int) units.Duration   { return u.moves(tokens) }
+func (u uneven) GPU(s *scheduler.SubBatch, _ int64) units.Duration {
+	return u.dense(s.Tokens()) + u.gpu(s.Tokens())
+}
+
+func (u uneven) PIM(s *scheduler.SubBatch, _ int64, otherPrefill int) (t units.Duration) {
+	if otherPrefill > 0 {
+		t = u.moves(otherPrefill)
+	}
+	return t + u.pim(len(s.Decode))
+}
+
+// whole hides that a predictor knows parts of what it predicts.
+type whole struct{ Predictor }
+
+// TestCutByParts: a predictor that knows parts of what it predicts cuts a prompt where one does that knows only the whole, whatever it predicts, and
+// is asked less often for the whole.
+func TestCutByParts(t *testing.T) {
+	asked := [2]int{}
+	for seed := range 3000 {
+		rng := rand.New(rand.NewPCG(uint64(seed), 1))
+		some := func(slope, spread int64) func(n int) units.Duration {
+			at := rng.Uint64()
+			return func(n int) units.Duration {
+				x := (uint64(n)*0x9e3779b97f4a7c15 ^ at) * 0xbf58476d1ce4e5b9
+				return units.Duration(int64(n)*slope + int64(x>>33)%spread)
+			}
+		}
+		most := int64(1 + rng.IntN(3000))
+		u := uneven{gpu: some(rng.Int64N(3), most), dense: some(rng.Int64N(4), most), moves: some(rng.Int64N(2), most), pim: some(rng.Int64N(900), 2*most)}
+		spec := &scheduler.Spec{SubBatches: 1 + rng.IntN(2), Chunking: rng.IntN(5) > 0, ChunkMultiple: 1 + rng.IntN(40), MinPrefillTokens: rng.IntN(3) * rng.IntN(200)}
+		s := &State{Config: Config{Scheduler: spec}, Batch: scheduler.Batch{Step: 7, Sub: make([]scheduler.SubBatch, spec.SubBatches)}}
+		for i := range s.Batch.Sub {
+			s.Batch.Sub[i].Decode = make([]scheduler.Decoding, rng.IntN(4))
+			if rng.IntN(2) > 0 {
+				s.Batch.Sub[i].Prefill = []scheduler.Chunk{{Tokens: 1 + rng.IntN(300), Near: rng.IntN(4) == 0}}
+			}
+		}
+		w := &Waiting{Hold: memory.Reservation{Near: rng.IntN(4) == 0}}
+		i, left := rng.IntN(spec.SubBatches), 1+rng.IntN(4000)
+		var got [2]int
+		for k := range got {
+			count := func(n int) units.Duration { asked[k]++; return u.gpu(n) }
+			var p Predictor = uneven{count, u.dense, u.moves, u.pim}
+			if k == 1 {
+				p = whole{p}
+			}
+			got[k] = FormerOf(scheduler.PolicySubBatches, p).(*subBatches).cut(s, i, w, left)
+		}
+		if got[0] != got[1] {
+			t.Fatalf("seed %d: %d tokens of %d by parts, %d by the whole", seed, got[0], left, got[1])
+		}
+	}
+	if asked[0] == 0 || 10*asked[0] > 8*asked[1] {
+		t.Errorf("asked for the whole %d times by parts, %d times without", asked[0], asked[1])
+	}
 }

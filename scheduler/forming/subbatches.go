@@ -18,13 +18,24 @@ type Predictor interface {
 	PIM(s *scheduler.SubBatch, step int64, otherPrefill int) units.Duration
 }
 
+// Exact is a Predictor that knows parts of what it predicts without the rest.
+type Exact interface {
+	Predictor
+	// AtLeast returns a time below which GPU never is for a sub-batch of so many tokens.
+	AtLeast(tokens int) units.Duration
+	// Moves returns what PIM adds for prompt tokens of the other sub-batch.
+	Moves(tokens int) units.Duration
+}
+
 // FormerOf returns the Former of a policy. p may be nil if the policy predicts nothing: continuous
 // batching in one sub-batch, or in two that are not adaptive.
 func FormerOf(policy scheduler.Policy, p Predictor) Former {
+	d := dealer{predictor: p}
+	d.exact, _ = p.(Exact)
 	if policy == scheduler.PolicySubBatches {
-		return &subBatches{dealer{predictor: p}}
+		return &subBatches{d}
 	}
-	return &continuous{dealer: dealer{predictor: p}}
+	return &continuous{dealer: d}
 }
 
 // subBatches forms iterations of two sub-batches by the steps 1 to 4 of L3, section 5.3.
@@ -48,6 +59,7 @@ func (f *subBatches) Form(s *State) {
 // dealer divides the decoding requests over the sub-batches of an iteration.
 type dealer struct {
 	predictor Predictor
+	exact     Exact // the same predictor; nil where it is not exact
 	share     sharer
 	single    bool // the iterations since requests were last dealt run as a single batch
 	placer

@@ -386,6 +386,16 @@ func (d *GPUs) GPU(s *scheduler.SubBatch, _ int64) units.Duration {
 	return d.GPUTime(s)
 }
 
+// AtLeast returns a time below which GPU never is for a sub-batch of so many tokens: without attention and the LM head, at full clock. Times are
+// rounded kernel by kernel here and once under a power limit: a nanosecond a layer is more than that can differ.
+func (d *GPUs) AtLeast(tokens int) units.Duration {
+	w, layers := d.Dense.At(tokens), units.Duration(d.Model.Layers)
+	return w.entry.time + (layers-1)*w.Block.time + w.end.time - layers*units.Nanosecond
+}
+
+// Kept returns a memory of what anything costs by a count.
+func Kept[T any](d *GPUs, cost func(n int) *T) Memo[T] { return Memo[T]{anew: d.anew, Cost: cost} }
+
 // GPUTime returns the GPUs' time of a sub-batch with d.Decoding as their part of decoding.
 func (d *GPUs) GPUTime(s *scheduler.SubBatch) units.Duration {
 	return d.Whole(d.StageRuns(s))

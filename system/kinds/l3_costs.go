@@ -202,6 +202,9 @@ func (e *l3) PIM(s *scheduler.SubBatch, iteration int64, otherPrefill int) units
 	return e.ranks.PIM(s, iteration, otherPrefill)
 }
 
+// Moves implements forming.Exact.
+func (e *l3) Moves(tokens int) units.Duration { return *e.moves.At(tokens) }
+
 // imbalance adds an iteration's attention to m. Each kind weighs by its layers, and one alone as a single layer: the ratio is the same.
 func (c *iterationCosts) imbalance(m *flow.Imbalance) {
 	for kind := range c.layers {

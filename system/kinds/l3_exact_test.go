@@ -1,0 +1,48 @@
+package kinds
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/l3sim/l3sim/internal/deep"
+	"github.com/l3sim/l3sim/scheduler"
+)
+
+// TestPartsOfPredictions: whatever a sub-batch has, T_GPU is at least what its tokens take alone, and T_PIM is what its requests take and what the
+// prompts of the other sub-batch add, for each kind of model, GPU and policy. The first is most of the time of a prompt.
+func TestPartsOfPredictions(t *testing.T) {
+	cases := [][]string{
+		{"run.model=llama-3-8b"}, {"run.model=gpt-oss-120b"}, {"run.model=qwen3-30b-a3b", "gpu.preset=h100-sxm"}, {"run.model=opt-30b", "model.tensor_parallel=4", "node.gpus=4"},
+		{"run.model=llama-3-8b", "policy.name=quest"}, {"run.model=llama-3-8b", "policy.name=duo"}, {"run.model=llama-3-8b", "comm.stripe=channels"},
+		{"run.model=llama-3-8b", "gpu.power.limit_w=150", "gpu.power.throttle=0.5"}, {"run.model=llama-3-8b", "memory.spare=wait"},
+	}
+	for n, sets := range cases {
+		if !deep.Case(n, 3) {
+			continue
+		}
+		r := rigOf(t, sets...)
+		e, rng := r.l3(), rand.New(rand.NewPCG(uint64(n), 5))
+		prompt := scheduler.SubBatch{Prefill: []scheduler.Chunk{{Tokens: 512, Last: true}}}
+		if least, is := e.AtLeast(512), e.GPU(&prompt, 3); 2*least < is {
+			t.Errorf("%v: %v of a prompt of 512 tokens on the GPUs, at least %v", sets, is, least)
+		}
+		for range 40 {
+			var sub scheduler.SubBatch
+			for range rng.IntN(6) {
+				sub.Decode = append(sub.Decode, scheduler.Decoding{Offset: int32(rng.IntN(r.cfg.Node.Ranksets)), Base: 1 + rng.Int64N(20000), Last: 1 << 20, Prompt: 1})
+			}
+			for range rng.IntN(3) {
+				sub.Prefill = append(sub.Prefill, scheduler.Chunk{Tokens: 1 + rng.IntN(3000), Finished: 512 * rng.IntN(60), Last: true})
+			}
+			if tokens := sub.Tokens(); tokens > 0 {
+				if least, is := e.AtLeast(tokens), e.GPU(&sub, 3); least > is {
+					t.Errorf("%v: %v of %d tokens on the GPUs, at least %v", sets, is, tokens, least)
+				}
+			}
+			moved := 1 + rng.IntN(9000)
+			if sum, is := e.PIM(&sub, 3, 0)+e.Moves(moved), e.PIM(&sub, 3, moved); sum != is {
+				t.Errorf("%v: %v on the PIM, %v by parts", sets, is, sum)
+			}
+		}
+	}
+}
