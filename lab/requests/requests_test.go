@@ -51,11 +51,45 @@ func TestDenseLogs(t *testing.T) {
 	}
 }
 
-// TestExpertParallel: replicas in lock-step are refused by name.
+// TestExpertParallel: engines of one GPU that share a mixture's experts are GPUs of one replica that attend for requests of their own, with the
+// seats and tokens of all; the medians that are reached. Other layouts of several engines are refused.
 func TestExpertParallel(t *testing.T) {
-	_, err := Read(logs + "/RTXPRO6000_Qwen3-30B-A3B-Instruct-2507/requests.jsonl")
-	if err == nil || !strings.Contains(err.Error(), "data_parallel_size = 2: expected 1 without expert parallelism") {
-		t.Error(err)
+	log, err := Read(logs + "/RTXPRO6000_Qwen3-30B-A3B-Instruct-2507/requests.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sets := log.settings(configs.Options{}).Sets
+	for _, want := range []string{`model.attention_parallel="data"`, "model.expert_parallel=true", "node.gpus=2", "model.tensor_parallel=2", "batching.max_num_seqs=256", "batching.max_num_batched_tokens=4096"} {
+		if !slices.Contains(sets, want) {
+			t.Errorf("%s is not in %q", want, sets)
+		}
+	}
+	r, err := Judge(t.Context(), log, configs.Options{Sets: []string{`gpu.preset="rtx-pro-6000-server-vllm-0.19"`, `run.model="qwen3-30b-a3b"`}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	most := map[string]float64{ttft: 0.285, tpot: 0.2, latency: 0.206}
+	for _, m := range r.Metrics {
+		if bound, bounded := most[m.Name]; bounded && !(m.Median <= bound) {
+			t.Errorf("%s is %.4f off in the median, at most %.4f before", m.Name, m.Median, bound)
+		}
+	}
+	for text, says := range map[string]string{
+		`"data_parallel_size":2,"tensor_parallel_size":2,"enable_expert_parallel":true`: "meta.json: engine_kwargs.data_parallel_size = 2: expected 1, or engines of one GPU with enable_expert_parallel",
+		`"data_parallel_size":2`:  "meta.json: engine_kwargs.data_parallel_size = 2: expected 1",
+		`"data_parallel_size":-1`: "meta.json: engine_kwargs.data_parallel_size = -1: expected 0 to",
+	} {
+		if _, err := parseServer("meta.json", []byte(`{"engine_kwargs":{`+text+`}}`)); err == nil || !strings.HasPrefix(err.Error(), says) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	server, err := parseServer("meta.json", []byte(`{"engine_kwargs":{"tensor_parallel_size":4,"enable_expert_parallel":true}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sets = (&Log{Server: server}).settings(configs.Options{}).Sets
+	if !slices.Contains(sets, "model.expert_parallel=true") || !slices.Contains(sets, "node.gpus=4") || slices.Contains(sets, `model.attention_parallel="data"`) {
+		t.Errorf("one engine of four GPUs: %q", sets)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/llm"
 	"github.com/l3sim/l3sim/system"
 	"github.com/l3sim/l3sim/traces"
 )
@@ -58,15 +59,15 @@ func parseServer(file string, text []byte) (*Server, error) {
 		return nil, bad
 	}
 	a := &s.Arguments
-	if a.DataParallel > 1 || a.ExpertParallel {
+	if a.DataParallel > 1 && (a.TensorParallel > 1 || !a.ExpertParallel) {
 		return nil, &input.Error{File: file, Key: "engine_kwargs.data_parallel_size", Value: fmt.Sprint(a.DataParallel),
-			Expected: fmt.Sprintf("1 without expert parallelism: replicas of %s that run in lock-step and send tokens to each other's experts are not modelled", s.Model)}
+			Expected: "1, or engines of one GPU with enable_expert_parallel: other layouts of several engines are not read"}
 	}
 	for _, n := range []struct {
 		key         string
 		value, most int
 	}{
-		{"engine_kwargs.tensor_parallel_size", a.TensorParallel, 4096}, {"engine_kwargs.max_num_seqs", a.Sequences, 1 << 20},
+		{"engine_kwargs.tensor_parallel_size", a.TensorParallel, 4096}, {"engine_kwargs.data_parallel_size", a.DataParallel, 4096}, {"engine_kwargs.max_num_seqs", a.Sequences, 1 << 20},
 		{"engine_kwargs.max_num_batched_tokens", a.Tokens, 1 << 20}, {"kv_cache.num_kv_tokens", s.KV.Tokens, 1 << 32}, {"kv_cache.block_size", s.KV.Block, 1 << 20},
 	} {
 		if n.value < 0 || n.value > n.most {
@@ -132,12 +133,20 @@ func (l *Log) settings(given configs.Options, more ...string) configs.Options {
 		if s.Model != "" {
 			sets = append(sets, fmt.Sprintf("run.model=%q", strings.ToLower(path.Base(s.Model))))
 		}
+		engines := max(a.DataParallel, 1) // each attends for requests of its own, and all share the experts
+		if engines > 1 {
+			sets = append(sets, fmt.Sprintf("model.attention_parallel=%q", llm.DataAttention))
+		}
+		if a.ExpertParallel {
+			sets = append(sets, "model.expert_parallel=true")
+		}
+		gpus := engines * a.TensorParallel
 		for _, n := range []struct {
 			key   string
 			value int
 		}{
-			{"node.gpus", a.TensorParallel}, {"model.tensor_parallel", a.TensorParallel}, {"batching.max_num_seqs", a.Sequences},
-			{"batching.max_num_batched_tokens", a.Tokens}, {"gpu_only.kv_tokens", s.KV.Tokens}, {"batching.page_tokens", s.KV.Block},
+			{"node.gpus", gpus}, {"model.tensor_parallel", gpus}, {"batching.max_num_seqs", engines * a.Sequences},
+			{"batching.max_num_batched_tokens", engines * a.Tokens}, {"gpu_only.kv_tokens", engines * s.KV.Tokens}, {"batching.page_tokens", s.KV.Block},
 		} {
 			if n.value > 0 {
 				sets = append(sets, fmt.Sprintf("%s=%d", n.key, n.value))
