@@ -17,8 +17,8 @@ import (
 var cpuOffloadSystem = System{
 	Name:     "cpu-offload",
 	Others:   []string{"neo", "fastdecode", "offload", "cpu"},
-	Hardware: "KV on the GPUs or in the host's memory, a request whole; the host's CPUs attend for what is there",
-	Schedule: "two sub-batches, the CPUs' attention under the GPUs' work, where that is faster than the GPUs alone, which batch as gpu-only does",
+	Hardware: "KV on the GPUs or in the host's memory, a whole request in one place; the host's CPUs compute attention for the latter",
+	Schedule: "two sub-batches that overlap the CPUs' attention with the GPUs' work, if faster than the GPUs alone, which batch as gpu-only does",
 	Source:   "L3, section 6.1; NEO (Jiang et al., MLSys 2025); FastDecode (He and Zhai, 2024)",
 	Sections: "cpu_offload, batching, gpu_only, pcie",
 	Host:     true,

@@ -17,7 +17,7 @@ import (
 var gpuCPUSystem = System{
 	Name:     "gpu+cpu",
 	Others:   []string{"hgca", "csattention", "h2o"},
-	Hardware: "KV in the host's memory, the newest tokens of each request on the GPUs; the host's CPUs attend, or choose what the GPUs attend over",
+	Hardware: "KV in the host's memory, the newest tokens of each request on the GPUs; the host's CPUs compute attention, or choose the tokens that the GPUs attend to",
 	Schedule: "continuous batching, prefill first or chunked; a single batch",
 	Source:   "HGCA (Deng et al., 2025), which compares H2O (Zhang et al., NeurIPS 2023); CSAttention",
 	Sections: "gpu_cpu, batching, cpu_offload, pcie",

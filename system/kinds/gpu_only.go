@@ -15,7 +15,7 @@ import (
 var gpuOnlySystem = System{
 	Name:     "gpu-only",
 	Others:   []string{"vllm", "sglang", "tgi", "tensorrt-llm", "orca", "sarathi", "sarathi-serve", "gpu", "gpus", "baseline"},
-	Hardware: "KV in what the weights leave of the GPUs' memory, in pages; all on the GPUs",
+	Hardware: "KV in pages in the GPU memory that the weights leave; all work on the GPUs",
 	Schedule: "continuous batching, prefill first or chunked",
 	Source:   "L3, section 6.1; vLLM (Kwon et al., SOSP 2023); Sarathi-Serve (Agrawal et al., OSDI 2024)",
 	Sections: "gpu_only, batching",

@@ -21,7 +21,7 @@ import (
 var hbmPIMSystem = System{
 	Name:     "hbm-pim",
 	Others:   []string{"attacc", "neupims", "pim", "hbm"},
-	Hardware: "KV in what the weights leave of the GPUs' memory; decode attention on units in that memory, beside the GPUs",
+	Hardware: "KV in the GPU memory that the weights leave; decode attention on units in that memory, concurrent with the GPUs",
 	Schedule: "prefill first, or chunked; decode in two sub-batches, one on the GPUs while the other is in the memory",
 	Source:   "L3, section 6.1; NeuPIMs (Heo et al., ASPLOS 2024); AttAcc (Park et al., ASPLOS 2024)",
 	Sections: "hbm_pim, batching",

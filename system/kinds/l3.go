@@ -17,8 +17,8 @@ import (
 // l3System is GPUs and bank-level DIMM-PIM.
 var l3System = System{
 	Name:     "l3",
-	Hardware: "KV in DIMMs, decode attention on a processing unit beside each bank; prefill and all products on the GPUs",
-	Schedule: "two sub-batches, one on the GPUs while the other is in the DIMMs; prompts cut to fill the GPUs' time",
+	Hardware: "KV in DIMMs, decode attention on a processing unit at each bank; prefill and all products on the GPUs",
+	Schedule: "two sub-batches, one on the GPUs while the other is in the DIMMs; prompts in chunks that fill the GPUs' time",
 	Source:   "L3, sections 4 and 5",
 	Sections: "dram, pim, pcie, comm, scheduler, predictor",
 	Host:     true,

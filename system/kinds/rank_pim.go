@@ -19,7 +19,7 @@ import (
 var rankPIMSystem = System{
 	Name:     "rank-pim",
 	Others:   []string{"hermes", "r-pim", "dimm-pim"},
-	Hardware: "KV in DIMMs, decode attention on a processing unit a rank, which reads at the channel's rate; transfers hidden",
+	Hardware: "KV in DIMMs, decode attention on one processing unit for each rank, which reads at the channel's rate; transfers hidden",
 	Schedule: "prefill first, or chunked; a single batch, or two sub-batches",
 	Source:   "L3, section 6.1; Hermes (Liu et al., ASPLOS 2025)",
 	Sections: "rank_pim, batching, dram, pim",

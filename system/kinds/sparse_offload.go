@@ -24,8 +24,8 @@ import (
 var sparseOffloadSystem = System{
 	Name:     "sparse-offload",
 	Others:   []string{"hisparse", "host-kv", "hostkv"},
-	Hardware: "KV in the host's plain memory, a buffer of recently chosen rows of each request on the GPUs, which choose, fetch what is missing and attend",
-	Schedule: "continuous batching, prefill first or chunked; fetches in the order of the kernels, or two sub-batches of which one's fetch runs beside the other's kernels",
+	Hardware: "KV in the host's plain memory, a buffer of each request's recently chosen rows on the GPUs, which choose, fetch missing rows and attend",
+	Schedule: "continuous batching, prefill first or chunked; fetches in order with the kernels, or two sub-batches, where one's fetch overlaps with the other's kernels",
 	Source:   "HiSparse (SGLang, 2026); L3, section 5.3, for two sub-batches",
 	Sections: "sparse_offload, batching, cpu_offload, pcie",
 	Host:     true,
