@@ -151,8 +151,8 @@ func TestNamedGPU(t *testing.T) {
 	}
 }
 
-// TestWholeSections: a run's configuration has the whole model that it names. Other files may change it, but may only rename it if they say
-// what it starts from.
+// TestWholeSections: a run's configuration has the whole model that it names. Other files may change the model. They may rename it only if
+// they name the model that theirs starts from.
 func TestWholeSections(t *testing.T) {
 	own := written(t, "a.toml", "[run]\nmodel = \"tiny\"\n"+tiny)
 	c, err := Load(Options{ConfigFiles: []string{own}})

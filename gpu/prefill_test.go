@@ -44,8 +44,8 @@ func TestPrefillForm(t *testing.T) {
 		causal                 bool
 		want                   float64 // in keys of a block
 	}{
-		// 4 tiles of 50 heads are two on each SM. A mean tile sees 160 of the chunk's keys and the longest 96 more; the GPU waits for half
-		// of these.
+		// 4 tiles of 50 heads are two on each SM. A mean tile sees 160 of the chunk's keys and the longest 96 more, of which the GPU
+		// waits for half.
 		{"one wave", 50, 256, 0, true, 2*(160+10) + 0.5*96},
 		{"finished tokens", 50, 256, 1000, true, 2*1000 + 2*(160+10) + 0.5*96},
 		{"padded", 50, 200, 0, true, 2*(160+10) + 0.5*96},

@@ -46,7 +46,7 @@ func TestFactsOfPolicies(t *testing.T) {
 			t.Errorf("%s:\ngot  %s\nwant %s", p.Name, got, want[p.Name])
 		}
 	}
-	texts := map[string][3]string{ // what it attends to, stores and moves
+	texts := map[string][3]string{ // by policy: what its heads attend to, what it stores where, and what moves in a step
 		"dense": {"everything",
 			"keys and values of all tokens", "queries, new keys and values, results, where these are not on the GPUs"},
 		"window": {"everything: a sink and a window on the GPUs, the rest elsewhere; merged by log-sum-exp",

@@ -221,8 +221,8 @@ func (f *front) startDrain() {
 	}
 }
 
-// move moves the first entry of a kind whose bank's queue has room. A write waits for a pending read of its burst; dependent reports that
-// such a write was skipped. Reads that pass a drain do not enter banks whose writes share a row.
+// move moves the first entry of a kind whose bank's queue has room. A write waits for a pending read of its burst; dependent reports that a
+// write was skipped for such a read. Reads that pass a drain do not enter banks whose writes share a row.
 func (f *front) move(kind need, passes bool, t int64) (moved, dependent bool) {
 	if f.movable[kind] == 0 {
 		return false, false

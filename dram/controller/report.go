@@ -43,8 +43,8 @@ type commandCounts struct {
 	RD    int64 `json:"rd"`
 	WR    int64 `json:"wr"`
 	REF   int64 `json:"ref"`
-	REFsb int64 `json:"refsb"` // the same bank of every bank group
-	REFpb int64 `json:"refpb"` // one bank, or a pair
+	REFsb int64 `json:"refsb"` // same-bank refreshes, each of one bank in every bank group
+	REFpb int64 `json:"refpb"` // per-bank refreshes, each of one bank or a pair
 	RFM   int64 `json:"rfm"`   // refresh management of all banks
 	RFMsb int64 `json:"rfmsb"`
 	RFMpb int64 `json:"rfmpb"`
