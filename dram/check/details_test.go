@@ -41,7 +41,7 @@ func TestDetailsByHand(t *testing.T) {
 		{ddr4, []Record{{0, dram.SRX, all}}, "power state", "the rank is not where SRE leads", -1},
 		{ddr4, []Record{{3, dram.PDE, all}, {500, dram.ACT, at(0, 0, 0, 7, -1)}}, "power state", "the rank takes no command", 3},
 		{ddr4, []Record{{9 * 12480, dram.PREA, all}}, "refresh debt", "rank 0 owes 9 REFs, at most 8 may be postponed", -1},
-		{ddr4, []Record{{30, dram.SRE, all}, {50 * 12480, dram.SRX, all}, {59 * 12480, dram.ACT, at(0, 1, 2, 7, -1)}}, "refresh debt", "rank 0 owes 9 REFs, at most 8 may be postponed", -1}, // of those since SRX
+		{ddr4, []Record{{30, dram.SRE, all}, {50 * 12480, dram.SRX, all}, {59 * 12480, dram.ACT, at(0, 1, 2, 7, -1)}}, "refresh debt", "rank 0 owes 9 REFs, at most 8 may be postponed", -1}, // SRX ends the self-refresh: REFs count from there
 		{ddr4, ahead, "refresh pull-in", "9 REFs ahead, at most 8 may be pulled in", -1},
 		{&ddr5, often, "refresh management", "4 activations of the bank, at most 3 without RFM", -1},
 	} {

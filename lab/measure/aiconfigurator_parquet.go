@@ -20,72 +20,68 @@ import (
 // or two of which a table has one ("backend|implementation"). A name that begins with = keeps the rows with that value alone.
 type parquetColumn struct{ from, to string }
 
-// parquetColumns are the columns of a table's shape.
-func parquetColumns(table string) []parquetColumn {
-	attention := func(more ...parquetColumn) []parquetColumn {
-		return append(more, parquetColumn{"attn_dtype", "attn_dtype"}, parquetColumn{"kv_cache_dtype", "kv_dtype"}, parquetColumn{"batch_size", "batch"}, parquetColumn{"num_heads", "q_heads"},
-			parquetColumn{"num_key_value_heads", "kv_heads"}, parquetColumn{"head_dim", "head_dim"}, parquetColumn{"window_size", "window"}, parquetColumn{"beam_width", "=1"})
-	}
-	queries := func(more ...parquetColumn) []parquetColumn {
-		return append(more, parquetColumn{"batch_size", "batch"}, parquetColumn{"isl", "queries"}, parquetColumn{"step", "prefix"})
-	}
-	switch table {
-	case "gemm.csv":
-		return []parquetColumn{{"gemm_dtype", "dtype"}, {"m", "m"}, {"n", "n"}, {"k", "k"}}
-	case "moe.csv":
-		return []parquetColumn{{"moe_dtype", "dtype"}, {"num_tokens", "tokens"}, {"hidden_size", "hidden"}, {"inter_size", "inter"}, {"topk", "topk"}, {"num_experts", "experts"},
-			{"moe_tp_size", "tp"}, {"moe_ep_size", "ep"}, {"distribution", "spread"}}
-	case "decode_attention.csv":
-		return attention(parquetColumn{"isl+step", "context"})
-	case "prefill_attention.csv":
-		return attention(parquetColumn{"isl", "length"}, parquetColumn{"step", "prefix"})
-	case "mla_decode.csv":
-		return []parquetColumn{{"num_heads", "heads"}, {"batch_size", "batch"}, {"isl+step", "context"}, {"kv_cache_dtype", "kv_dtype"}}
-	case "mla_prefill.csv":
-		return []parquetColumn{{"num_heads", "heads"}, {"batch_size", "batch"}, {"isl", "length"}, {"step", "=0"}, {"kv_cache_dtype", "kv_dtype"}}
-	case "mla_absorb.csv":
-		return []parquetColumn{{"op_name", "op"}, {"bmm_dtype", "dtype"}, {"num_tokens", "tokens"}, {"num_heads", "heads"}}
-	case "sparse_mla.csv":
-		return queries(parquetColumn{"num_heads", "=" + strconv.Itoa(chosenHeads)})
-	case "indexer_logits.csv":
-		return queries()
-	case "indexer_logits_paged.csv":
-		return queries(parquetColumn{"compress_ratio", "compress"})
-	case "indexer_topk.csv":
-		return queries(parquetColumn{"score_mode", "scores"})
-	case "allreduce.csv":
-		return []parquetColumn{{"num_gpus", "gpus"}, {"message_size", "elements"}, {"allreduce_dtype", "dtype"}, {"backend|implementation", "variant"}}
-	case "collectives.csv":
-		return []parquetColumn{{"op_name", "op"}, {"num_gpus", "gpus"}, {"message_size", "elements"}, {"nccl_dtype", "dtype"}}
-	default: // deepep_ll.csv
-		return []parquetColumn{{"node_num", "nodes"}, {"hidden_size", "hidden"}, {"num_token", "tokens"}, {"num_topk", "topk"}, {"num_experts", "experts"},
-			{"dispatch_avg_t_us", "dispatch_us"}, {"combine_avg_t_us", "combine_us"}}
-	}
+// attentionColumns are the columns of tables of grouped attention, behind those of the lengths.
+func attentionColumns(lengths ...parquetColumn) []parquetColumn {
+	return append(lengths, parquetColumn{"attn_dtype", "attn_dtype"}, parquetColumn{"kv_cache_dtype", "kv_dtype"}, parquetColumn{"batch_size", "batch"}, parquetColumn{"num_heads", "q_heads"},
+		parquetColumn{"num_key_value_heads", "kv_heads"}, parquetColumn{"head_dim", "head_dim"}, parquetColumn{"window_size", "window"}, parquetColumn{"beam_width", "=1"}, kernelColumn, timeColumn)
 }
 
-// parquetTable returns the table of a Parquet file by its name.
-func parquetTable(file string) (t publishedTable, known bool) {
-	all := slices.Concat(publishedTables, moreTables)
+// queryColumns are the columns of tables of kernels that work on queries of a context, behind one of their own if they have it.
+func queryColumns(own ...parquetColumn) []parquetColumn {
+	return append(own, parquetColumn{"batch_size", "batch"}, parquetColumn{"isl", "queries"}, parquetColumn{"step", "prefix"}, timeColumn)
+}
+
+var (
+	kernelColumn = parquetColumn{"kernel_source", "kernel"} // by which fits choose; other tables tell of one kernel each
+	timeColumn   = parquetColumn{"latency", "us"}
+)
+
+// parquetColumns are the columns of each table that is read, by its name as CSV.
+var parquetColumns = map[string][]parquetColumn{
+	"gemm.csv": {{"gemm_dtype", "dtype"}, {"m", "m"}, {"n", "n"}, {"k", "k"}, kernelColumn, timeColumn},
+	"moe.csv": {{"moe_dtype", "dtype"}, {"num_tokens", "tokens"}, {"hidden_size", "hidden"}, {"inter_size", "inter"}, {"topk", "topk"}, {"num_experts", "experts"},
+		{"moe_tp_size", "tp"}, {"moe_ep_size", "ep"}, {"distribution", "spread"}, kernelColumn, timeColumn},
+	"decode_attention.csv":     attentionColumns(parquetColumn{"isl+step", "context"}),
+	"prefill_attention.csv":    attentionColumns(parquetColumn{"isl", "length"}, parquetColumn{"step", "prefix"}),
+	"mla_decode.csv":           {{"num_heads", "heads"}, {"batch_size", "batch"}, {"isl+step", "context"}, {"kv_cache_dtype", "kv_dtype"}, timeColumn},
+	"mla_prefill.csv":          {{"num_heads", "heads"}, {"batch_size", "batch"}, {"isl", "length"}, {"step", "=0"}, {"kv_cache_dtype", "kv_dtype"}, timeColumn},
+	"mla_absorb.csv":           {{"op_name", "op"}, {"bmm_dtype", "dtype"}, {"num_tokens", "tokens"}, {"num_heads", "heads"}, timeColumn},
+	"sparse_mla.csv":           queryColumns(parquetColumn{"num_heads", "=" + strconv.Itoa(chosenHeads)}),
+	"indexer_logits.csv":       queryColumns(),
+	"indexer_logits_paged.csv": queryColumns(parquetColumn{"compress_ratio", "compress"}),
+	"indexer_topk.csv":         queryColumns(parquetColumn{"score_mode", "scores"}),
+	"allreduce.csv":            {{"num_gpus", "gpus"}, {"message_size", "elements"}, {"allreduce_dtype", "dtype"}, {"backend|implementation", "variant"}, timeColumn},
+	"collectives.csv":          {{"op_name", "op"}, {"num_gpus", "gpus"}, {"message_size", "elements"}, {"nccl_dtype", "dtype"}, timeColumn},
+	"deepep_ll.csv": {{"node_num", "nodes"}, {"hidden_size", "hidden"}, {"num_token", "tokens"}, {"num_topk", "topk"}, {"num_experts", "experts"},
+		{"dispatch_avg_t_us", "dispatch_us"}, {"combine_avg_t_us", "combine_us"}},
+}
+
+// parquetTable returns the table of a Parquet file by its name, and whether it is a library's, which has a version of its own.
+func parquetTable(file string) (t publishedTable, library, known bool) {
+	named := func(t publishedTable) bool { return t.parquet == filepath.Base(file) }
+	frameworks := slices.Concat(publishedTables, moreTables)
+	if i := slices.IndexFunc(frameworks, named); i >= 0 {
+		return frameworks[i], false, true
+	}
 	for _, l := range librariesOf("") {
-		all = append(all, l.publishedTable)
+		if named(l.publishedTable) {
+			return l.publishedTable, true, true
+		}
 	}
-	i := slices.IndexFunc(all, func(t publishedTable) bool { return t.parquet == filepath.Base(file) })
-	if i < 0 {
-		return publishedTable{}, false
-	}
-	return all[i], true
+	return publishedTable{}, false, false
 }
-
-// kernelTables have the library's kernel of each row, which fits choose by; others tell of one kernel each.
-var kernelTables = []string{"gemm.csv", "moe.csv", "decode_attention.csv", "prefill_attention.csv"}
 
 // readParquet reads a table of the source: as CSV with our columns and units, which is read as such a file is. Lines are rows.
 func (p *Tables) readParquet(file string) ([]Sample, error) {
-	t, known := parquetTable(file)
+	t, library, known := parquetTable(file)
 	if !known {
 		return nil, &input.Error{File: file, Expected: "a table that fits are made to: " + publishedTables[0].parquet + " and others"}
 	}
-	text, err := p.parquetText(file, t)
+	reader := parquetReader{file: file, columns: slices.Clone(parquetColumns[t.csv])}
+	if !library {
+		reader.version = p.Version
+	}
+	text, err := reader.all()
 	if err != nil {
 		return nil, err
 	}
@@ -101,47 +97,37 @@ func (p *Tables) readParquet(file string) ([]Sample, error) {
 	return samples, err
 }
 
-// parquetText returns a table of the source as CSV: a line for each row, empty for one that is not taken.
-func (p *Tables) parquetText(file string, t publishedTable) (text string, err error) {
+// all returns the table as CSV: a line for each row, empty for one that is not taken.
+func (r *parquetReader) all() (text string, err error) {
 	defer func() { // the library checks little of what a file says of itself
 		if fault := recover(); fault != nil {
-			err = &input.Error{File: file, Err: fmt.Errorf("not Parquet: %v", fault)}
+			err = &input.Error{File: r.file, Err: fmt.Errorf("not Parquet: %v", fault)}
 		}
 	}()
-	f, err := os.Open(file)
+	f, err := os.Open(r.file)
 	if err != nil {
-		return "", input.FileError(file, err)
+		return "", input.FileError(r.file, err)
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return "", input.FileError(file, err)
+		return "", input.FileError(r.file, err)
 	}
 	var head [16]byte
 	if n, _ := f.ReadAt(head[:], 0); strings.HasPrefix(string(head[:n]), "version https:/") {
-		return "", &input.Error{File: file, Expected: "a Parquet file; this is a pointer to one in Git LFS: git lfs pull fetches it"}
+		return "", &input.Error{File: r.file, Expected: "a Parquet file; this is a pointer to one in Git LFS: git lfs pull fetches it"}
 	}
 	table, err := parquet.OpenFile(f, info.Size(), parquet.SkipBloomFilters(true), parquet.SkipPageIndex(true))
 	if err != nil {
-		return "", &input.Error{File: file, Err: fmt.Errorf("not Parquet: %w", err)}
+		return "", &input.Error{File: r.file, Err: fmt.Errorf("not Parquet: %w", err)}
 	}
-	at := map[string]int{}
+	r.at = map[string]int{}
 	for i, c := range table.Schema().Columns() {
-		at[strings.Join(c, ".")] = i
-	}
-	reader := parquetReader{file: file, at: at, columns: parquetColumns(t.csv)}
-	if slices.Contains(kernelTables, t.csv) {
-		reader.columns = append(reader.columns, parquetColumn{"kernel_source", "kernel"})
-	}
-	if t.csv != "deepep_ll.csv" {
-		reader.columns = append(reader.columns, parquetColumn{"latency", "us"})
-	}
-	if slices.Contains(publishedTables, t) || slices.Contains(moreTables, t) { // a library has a version of its own
-		reader.version = p.Version
+		r.at[strings.Join(c, ".")] = i
 	}
 	var out strings.Builder
 	w := csv.NewWriter(&out)
-	header, err := reader.header()
+	header, err := r.header()
 	if err != nil {
 		return "", err
 	}
@@ -152,7 +138,7 @@ func (p *Tables) parquetText(file string, t publishedTable) (text string, err er
 		var batch [1]parquet.Row
 		got, err := rows.ReadRows(batch[:])
 		if got == 1 {
-			record, err := reader.record(n, batch[0])
+			record, err := r.record(n, batch[0])
 			if err != nil {
 				return "", err
 			}
@@ -163,7 +149,7 @@ func (p *Tables) parquetText(file string, t publishedTable) (text string, err er
 			return out.String(), w.Error()
 		}
 		if err != nil {
-			return "", &input.Error{File: file, Line: n, Err: err}
+			return "", &input.Error{File: r.file, Line: n, Err: err}
 		}
 	}
 }
