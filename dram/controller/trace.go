@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -34,13 +35,14 @@ func readTrace(file string, r io.Reader, maxRequests int) ([]Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	var requests []Request
+	var full [][]Request // blocks: a list that grew would be copied and collected again and again
+	block := make([]Request, 0, traceBlock)
 	var parse func([]byte) (Request, error)
 	last := int64(0)
 	for {
 		text, err := reader.Next()
 		if err == io.EOF {
-			return requests, nil
+			return slices.Concat(append(full, block)...), nil
 		}
 		if err != nil {
 			return nil, err
@@ -48,7 +50,8 @@ func readTrace(file string, r io.Reader, maxRequests int) ([]Request, error) {
 		if len(text) == 0 || text[0] == '#' {
 			continue
 		}
-		if len(requests) == maxRequests {
+		read := len(full)*traceBlock + len(block)
+		if read == maxRequests {
 			return nil, reader.At(&input.Error{Expected: fmt.Sprintf("at most %d requests: replay the trace in parts", maxRequests)})
 		}
 		if parse == nil {
@@ -59,7 +62,7 @@ func readTrace(file string, r io.Reader, maxRequests int) ([]Request, error) {
 			bad = &input.Error{Key: "clock", Value: strconv.FormatInt(q.Clock, 10),
 				Expected: fmt.Sprintf("at least %d, the clock of the request before", last)}
 		}
-		if bad != nil && len(requests) == 0 { // which format may be meant?
+		if bad != nil && read == 0 { // which format may be meant?
 			bad = input.Edit(bad, func(e *input.Error) {
 				e.Expected += `, in a line such as "0x1f40 READ 200" (DRAMsim3's form: address, kind, clock) or "LD 0x1f40" (Ramulator's)`
 			})
@@ -68,9 +71,15 @@ func readTrace(file string, r io.Reader, maxRequests int) ([]Request, error) {
 			return nil, reader.At(bad)
 		}
 		last = q.Clock
-		requests = append(requests, q)
+		if len(block) == traceBlock {
+			full, block = append(full, block), make([]Request, 0, traceBlock)
+		}
+		block = append(block, q)
 	}
 }
+
+// traceBlock is how many requests of a trace are read into one block of memory: 2 MiB of them.
+const traceBlock = 1 << 16
 
 // forms are the formats of a line, for errors.
 const forms = `"0xADDRESS READ|WRITE CLOCK" (DRAMsim3), "LD|ST ADDRESS" (Ramulator) or "CLOCK: [(BYTES)] read|write ADDRESS" (DRAMSys)`

@@ -3,6 +3,7 @@ package controller
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -118,6 +119,39 @@ func TestTraceReaderIsBounded(t *testing.T) {
 	for _, text := range []string{long, "READ " + long, "0x1 " + long + " 5", "0x1 READ " + long, "LD 0\nLD " + long, "0: (" + long + ") read 0x0", "0: read " + long} {
 		if _, err := ReadTrace("x", strings.NewReader(text)); err == nil || len(err.Error()) > 400 {
 			t.Errorf("%.40s: %.300v", text, err)
+		}
+	}
+}
+
+// TestLongTraces: blocks of requests are joined in order, whether the last one is full or not, and count towards the limit.
+func TestLongTraces(t *testing.T) {
+	for _, n := range []int{traceBlock - 1, traceBlock, traceBlock + 1, 2*traceBlock + 3} {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, "0x%x READ %d\n", 64*i, i)
+		}
+		q, err := readTrace("x", strings.NewReader(b.String()), n)
+		if err != nil || len(q) != n {
+			t.Fatalf("%d requests: %d, %v", n, len(q), err)
+		}
+		for i := range q {
+			if q[i].Address != uint64(64*i) || q[i].Clock != int64(i) {
+				t.Fatalf("request %d of %d is %+v", i, n, q[i])
+			}
+		}
+		if _, err := readTrace("x", strings.NewReader(b.String()), n-1); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("x:%d: expected at most %d requests", n, n-1)) {
+			t.Errorf("one beyond %d: %v", n-1, err)
+		}
+	}
+}
+
+// BenchmarkReadTrace reads 450,000 requests.
+func BenchmarkReadTrace(b *testing.B) {
+	text := strings.Repeat("0x1f40 READ 200\n", 450_000)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := ReadTrace("x", strings.NewReader(text)); err != nil {
+			b.Fatal(err)
 		}
 	}
 }
