@@ -65,11 +65,7 @@ func assembleL3(n *Setup) Assembly {
 		}
 	}
 	e.Flow = flow.New(n.Hardware, e.costs.resources(cfg.Node.Ranksets), n.Running)
-	var predictor forming.Predictor = e
-	if cfg.Predictor.Kind == scheduler.PredictLearned {
-		e.learned = predict.NewLearned(&cfg.Predictor, e, n.stream(streamPredictor))
-		predictor = e.learned
-	}
+	predictor := e.predictor(n)
 	policies := forming.Config{Scheduler: &cfg.Scheduler, Memory: &cfg.Memory, Comm: &cfg.Comm, Batching: &cfg.Batching, Speculation: cfg.Serving.Speculation(cfg.Run.Seed), Random: n.stream(streamBalance)}
 	if e.ranks.Apart() && cfg.Comm.Stripe != scheduler.StripeChannels {
 		policies.Begins = e.ranks.Begins
@@ -83,6 +79,21 @@ func assembleL3(n *Setup) Assembly {
 	memories := forming.Memories{Ledger: ranks.Ledger(n.Hardware, cfg.Comm.Rotation), GPU: free}
 	return Assembly{forming.New(policies, memories, n.Requests, forming.FormerOf(policies.Policy, predictor)), e}
 }
+
+// predictor returns what predicts times of iterations: the learned predictors, or the costs themselves.
+func (e *l3) predictor(n *Setup) forming.Predictor {
+	switch cfg := n.Hardware.Config; {
+	case cfg.Predictor.Kind == scheduler.PredictLearned:
+		e.learned = predict.NewLearned(&cfg.Predictor, e, n.stream(streamPredictor))
+		return e.learned
+	case n.Running.Exact:
+		return whole{e}
+	}
+	return e
+}
+
+// whole hides that predictions have parts (forming.Exact): an exact run makes each of them anew.
+type whole struct{ forming.Predictor }
 
 // l3Memory is the KV memory of one replica in the DIMMs and in the GPUs' spare memory, in the units of the DIMMs.
 func l3Memory(h *flow.Hardware) flow.KVMemory {

@@ -6,7 +6,20 @@ import (
 
 	"github.com/l3sim/l3sim/internal/deep"
 	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/scheduler/forming"
+	"github.com/l3sim/l3sim/system/flow"
 )
+
+// TestExactRunsPredictWhole: an exact run cuts prompts by whole predictions, others by parts of them.
+func TestExactRunsPredictWhole(t *testing.T) {
+	r := rigOf(t, "run.model=llama-3-8b")
+	for _, exact := range []bool{false, true} {
+		n := &Setup{Hardware: r.Hardware, Running: flow.Running{Exact: exact}}
+		if _, parts := r.l3().predictor(n).(forming.Exact); parts == exact {
+			t.Errorf("exact %v: predictions by parts %v", exact, parts)
+		}
+	}
+}
 
 // TestPartsOfPredictions: whatever a sub-batch has, T_GPU is at least what its tokens take alone, and T_PIM is what its requests take and what the
 // prompts of the other sub-batch add, for each kind of model, GPU and policy. The first is most of the time of a prompt.
