@@ -59,7 +59,7 @@ type ExpertType struct {
 	Section  string // of [gpu.experts]
 	Table    string // name of the type in AIConfigurator's tables
 	widths   widths
-	narrows  bool // its kernels also accept 16-bit activations and narrow them to 8 bits
+	narrows  bool // its kernels also take 8-bit activations, which they narrow to the type's own width
 	anyBlock bool // accepts scales of any group of weights
 	of       func(*ExpertTables) *ExpertSpec
 }
