@@ -40,7 +40,7 @@ func rowOf(t *testing.T, s *Search, o configs.Options) *Row {
 // least gain. A node whose GPUs keep few keys and values is bound by their memory.
 func TestBinds(t *testing.T) {
 	deep.Only(t)
-	tight := []string{"gpu.memory_capacity=4.25GiB", "traces.output_mean=600", "traces.output_std=300", "slo.ttft=2s", "slo.tbt=50ms"}
+	tight := []string{"gpu.memory_capacity=4.25GiB", "gpu.memory_share=1", "traces.output_mean=600", "traces.output_std=300", "slo.ttft=2s", "slo.tbt=50ms"}
 	for _, sets := range [][]string{nil, tight} {
 		found := capacity(t, sets...)
 		if sets != nil && !slices.ContainsFunc(found.Binds, func(b Bind) bool { return b.Name == "GPU memory" }) {
