@@ -132,6 +132,18 @@ func TestElsewhereBytes(t *testing.T) {
 	}
 }
 
+// TestElsewhereBytesOfAStream: of a prompt only the tokens come that a decode step keeps, sink and window, however wide the prompt's own window was.
+func TestElsewhereBytesOfAStream(t *testing.T) {
+	n := nodeOf(t, "run.model=llama-3-8b", "run.system=gpu-only", "policy.name=streaming", "policy.streaming.sink=4", "policy.streaming.window=60", "policy.streaming.prefill_window=500",
+		"serving.prefill=elsewhere", "serving.prefill_bandwidth=1GB/s")
+	for tokens, kept := range map[int]int{50: 50, 64: 64, 5000: 64} {
+		r := mustRun(t, n, &traces.Trace{Requests: []traces.Request{{Input: tokens, Output: 1}}}, false)
+		if got, want := r.Requests[0].FirstToken, units.Bandwidth(1e9).TransferTime(n.cfg.Model.KVBytes(kept)); got != want {
+			t.Errorf("%d tokens come in %v, by hand %v", tokens, got, want)
+		}
+	}
+}
+
 // TestElsewhereRefuses: it refuses systems whose place of keys and values is not modelled for arrivals, a missing link, an unused one, and
 // a cache.
 func TestElsewhereRefuses(t *testing.T) {

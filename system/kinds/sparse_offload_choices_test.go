@@ -95,8 +95,16 @@ func TestRecordedChoicesByHand(t *testing.T) {
 			t.Errorf("a buffer of %d tokens: a hit rate of %v, by hand %v", rows, got, want)
 		}
 	}
-	// Without a recording the remark has the assumption and what it means.
-	if cfg, err = Loader().Load(configs.Options{Sets: append(sets, "sparse_offload.hit_rate=0.8", "sparse_offload.buffer_rows=5000")}); err != nil {
+	// Without a recording, or with a profile of heads that attend to everything, the remark has the assumption and what it means.
+	sets = append(sets, "sparse_offload.hit_rate=0.8", "sparse_offload.buffer_rows=5000")
+	all := recordedFile(t, sets, 9000, 2, func(step, _, _ int) [][2]int { return [][2]int{{0, 9001 + step}} })
+	if cfg, err = Loader().Load(configs.Options{Sets: append(sets, all)}); err != nil {
+		t.Fatal(err)
+	}
+	if got := hits(cfg); !strings.Contains(got, "hit_rate = 0.8 is an assumption") {
+		t.Error(got)
+	}
+	if cfg, err = Loader().Load(configs.Options{Sets: sets}); err != nil {
 		t.Fatal(err)
 	}
 	if got := hits(cfg); !strings.Contains(got, "hit_rate = 0.8 is an assumption") || !strings.Contains(got, "; 20 of 100 chosen rows are fetched in each step and layer of contexts beyond 5000 tokens") {

@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sort"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
+	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/pcie"
 	"github.com/l3sim/l3sim/scheduler"
@@ -170,6 +172,30 @@ func TestSharedRate(t *testing.T) {
 	all, shared := link(four...), link(append(four, half)...)
 	if shared != all/2 || shared != link(append(four, "pcie.lanes=8")...) {
 		t.Errorf("each of four GPUs fetches at %v, alone at %v", shared, all)
+	}
+	replicas := []string{"node.gpus=4", "model.tensor_parallel=1"} // they fetch at once, too
+	if all, shared := link(replicas...), link(append(replicas, half)...); shared != all/2 {
+		t.Errorf("each of four replicas fetches at %v, alone at %v", shared, all)
+	}
+}
+
+// TestBuffersBesideActivations: the largest buffer that is accepted is the largest that fits beside weights and the activations of the smallest
+// chunk.
+func TestBuffersBesideActivations(t *testing.T) {
+	sets := slices.Concat(indexedModel, []string{"run.system=sparse-offload", "node.gpus=1", "model.tensor_parallel=1", "gpu.memory_capacity=8GB"})
+	n := rigOf(t, sets...)
+	weights, activations := n.cfg.Model.WeightBytes(), n.cfg.Model.ActivationBytes(n.cfg.Scheduler.ChunkMultiple)
+	free := n.cfg.GPUMemory(1) - weights - activations
+	need := func(rows int) units.Bytes { return units.Bytes(math.Ceil(float64(rows)*144/164)) * 6 * 164 }
+	most := sort.Search(policy.MaxTokens, func(rows int) bool { return need(rows+1) > free })
+	if most < 4096 || most == policy.MaxTokens || activations < 6*164 {
+		t.Fatalf("%d rows of %v, %v of activations", most, free, activations)
+	}
+	for rows, fits := range map[int]bool{most: true, most + 1: false} {
+		_, err := Loader().Load(configs.Options{Sets: append(sets, fmt.Sprint("sparse_offload.buffer_rows=", rows))})
+		if (err == nil) != fits {
+			t.Errorf("%d rows: %v", rows, err)
+		}
 	}
 }
 
