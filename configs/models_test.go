@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/llm"
+	"github.com/l3sim/l3sim/units"
 
 	. "github.com/l3sim/l3sim/configs"
 )
@@ -28,30 +29,33 @@ func optSmall(m *llm.Model) int {
 
 // TestPublishedParameters: each preset has exactly the published checkpoint's number of parameters, including the norms and biases that
 // Model leaves out. The totals are those that Hugging Face shows for the safetensors; OPT has none, so its total is the sum of its tensors'
-// shapes. The GPTs of the L3 paper are not published: their names give the number.
+// shapes. The GPTs of the L3 paper are not published: their names give the number. kv is the bytes of
+// a token's keys and values in all layers.
 func TestPublishedParameters(t *testing.T) {
 	published := map[string]struct {
 		parameters, off float64
+		kv              int // 2 × layers × KV heads × head dimension × 2 bytes
 		small           func(*llm.Model) int
 	}{
-		"tiny-lm":      {6_524_160, 0, llamaSmall}, // lm/data/tiny_lm.safetensors
-		"llama-2-7b":   {6_738_415_616, 0, llamaSmall},
-		"llama-2-13b":  {13_015_864_320, 0, llamaSmall},
-		"llama-2-70b":  {68_976_648_192, 0, llamaSmall},
-		"llama-3-8b":   {8_030_261_248, 0, llamaSmall},
-		"llama-3-70b":  {70_553_706_496, 0, llamaSmall},
-		"llama-3.1-8b": {8_030_261_248, 0, llamaSmall},
-		"qwen2.5-32b":  {32_763_876_352, 0, qwenSmall},
-		"qwen3-32b":    {32_762_123_264, 0, func(m *llm.Model) int { return llamaSmall(m) + 2*m.HeadDim*m.Layers }}, // norms of queries and keys
-		"mistral-7b":   {7_241_732_096, 0, llamaSmall},
-		"qwen2-7b":     {7_615_616_512, 0, qwenSmall},
-		"qwen2-72b":    {72_706_203_648, 0, qwenSmall},
-		"mixtral-8x7b": {46_702_792_704, 0, llamaSmall},
-		"opt-13b":      {12_853_473_280, 0, optSmall},
-		"opt-30b":      {29_974_540_288, 0, optSmall},
-		"opt-66b":      {65_719_701_504, 0, optSmall},
-		"gpt-89b":      {89e9, 0.02, optSmall},
-		"gpt-175b":     {175e9, 0.02, optSmall},
+		"tiny-lm":       {6_524_160, 0, 12_288, llamaSmall}, // lm/data/tiny_lm.safetensors
+		"llama-2-7b":    {6_738_415_616, 0, 524_288, llamaSmall},
+		"llama-2-13b":   {13_015_864_320, 0, 819_200, llamaSmall},
+		"llama-2-70b":   {68_976_648_192, 0, 327_680, llamaSmall},
+		"llama-3-8b":    {8_030_261_248, 0, 131_072, llamaSmall},
+		"llama-3-70b":   {70_553_706_496, 0, 327_680, llamaSmall},
+		"llama-3.1-8b":  {8_030_261_248, 0, 131_072, llamaSmall},
+		"llama-3.1-70b": {70_553_706_496, 0, 327_680, llamaSmall},
+		"qwen2.5-32b":   {32_763_876_352, 0, 262_144, qwenSmall},
+		"qwen3-32b":     {32_762_123_264, 0, 262_144, func(m *llm.Model) int { return llamaSmall(m) + 2*m.HeadDim*m.Layers }}, // norms of queries and keys
+		"mistral-7b":    {7_241_732_096, 0, 131_072, llamaSmall},
+		"qwen2-7b":      {7_615_616_512, 0, 57_344, qwenSmall},
+		"qwen2-72b":     {72_706_203_648, 0, 327_680, qwenSmall},
+		"mixtral-8x7b":  {46_702_792_704, 0, 131_072, llamaSmall},
+		"opt-13b":       {12_853_473_280, 0, 819_200, optSmall},
+		"opt-30b":       {29_974_540_288, 0, 1_376_256, optSmall},
+		"opt-66b":       {65_719_701_504, 0, 2_359_296, optSmall},
+		"gpt-89b":       {89e9, 0.02, 2_359_296, optSmall},
+		"gpt-175b":      {175e9, 0.02, 4_718_592, optSmall},
 	}
 	for _, name := range Names(Model) {
 		c, err := Load(Options{SectionsOnly: true, Flags: []Flag{{"--model", "run.model", name}}})
@@ -65,6 +69,9 @@ func TestPublishedParameters(t *testing.T) {
 		if !ok {
 			t.Errorf("%s: add the parameters of its checkpoint", name)
 			continue
+		}
+		if got := c.Model.KVBytesPerToken(); got != units.Bytes(want.kv) {
+			t.Errorf("%s: %d bytes of keys and values of a token, want %d", name, got, want.kv)
 		}
 		got := float64(c.Model.WeightBytes())*8/float64(c.Model.ElementBits) + float64(want.small(&c.Model))
 		if math.Abs(got-want.parameters) > want.off*want.parameters {
@@ -110,7 +117,7 @@ func TestPresetsOfFiles(t *testing.T) {
 func TestPublishedContext(t *testing.T) {
 	published := map[string]int{
 		"tiny-lm": 0, "gpt-89b": 0, "gpt-175b": 0, "opt-13b": 2048, "opt-30b": 2048, "opt-66b": 2048,
-		"llama-2-7b": 4096, "llama-2-13b": 4096, "llama-2-70b": 4096, "llama-3-8b": 8192, "llama-3-70b": 8192, "llama-3.1-8b": 131072,
+		"llama-2-7b": 4096, "llama-2-13b": 4096, "llama-2-70b": 4096, "llama-3-8b": 8192, "llama-3-70b": 8192, "llama-3.1-8b": 131072, "llama-3.1-70b": 131072,
 		"mistral-7b": 32768, "mixtral-8x7b": 32768, "qwen2-7b": 131072, "qwen2-72b": 131072, "qwen2.5-32b": 131072, "qwen3-32b": 40960,
 	}
 	for _, name := range Names(Model) {
