@@ -171,6 +171,9 @@ func remarksOn(cfg *configs.Config) (r remarks) {
 	if m := &cfg.Model; m.LatentDim > 0 && cfg.GPU.Latent == (gpu.LatentTables{}) {
 		r.note("kernels of latent attention take the parameters of grouped attention, which were not fitted to them")
 	}
+	if m := &cfg.Model; m.WeightBits == 8 && m.ActivationBits == 0 && m.ElementBits == 16 && cfg.GPU.FP8 != (gpu.TypedGEMMSpec{}) {
+		r.note("model.weight_bits = 8 leaves inputs of products at 16 bits (W8A16); for FP8 products as in servers, also set model.activation_bits=8")
+	}
 	if s := &cfg.Serving; s.Prefill == scheduler.PrefillElsewhere {
 		r.note("prompts are prefilled elsewhere: TTFT is from when a prompt is done there until its keys and values are here, over %v, without the time that it took there", s.PrefillBandwidth)
 	}
