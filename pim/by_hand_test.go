@@ -8,7 +8,7 @@ import (
 	"github.com/l3sim/l3sim/internal/parts"
 )
 
-// TestValueInKey: a latent's value lies in its key: in the key's row, bank and column, one row a unit, and its own bursts and elements.
+// TestValueInKey: a latent's value is part of its key: same row, bank and column, one row a unit, and its own bursts and elements.
 func TestValueInKey(t *testing.T) {
 	d := parts.DDR4(t)
 	g, err := NewGeometry(d, HeadShape{HeadDim: 576, ValueDim: 512, Queries: 1, ElementBits: 16, ValueInKey: true})
@@ -31,7 +31,8 @@ func TestValueInKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Values of 4 bursts: token 21 is the second of a column of 4, so that it begins in bank 4 of column 5.
+	// Values of 4 bursts: token 21 is the second of a column of 4, so its value begins in bank 4 of column
+	// 5.
 	if own.UnitRows() != 2 || own.Bursts(Key) != 6 || own.Bursts(Value) != 4 || own.Elements(Value) != 128 || own.ValueRow(0) != 1 || own.ValueBank(21) != 4 || own.ValueColumn(21) != 5 {
 		t.Errorf("got %+v", own)
 	}
@@ -40,8 +41,8 @@ func TestValueInKey(t *testing.T) {
 	}
 }
 
-// TestMultipliersByHand: a chip's share of a burst of 64 B is 64 bits: four elements of 16, for which a set has as many multipliers unless it is told
-// otherwise; elements that are stored narrower need several passes.
+// TestMultipliersByHand: a chip's share of a burst of 64 B is 64 bits: four elements of 16 bits, for which a set has four multipliers by default.
+// Elements that are stored narrower take several passes.
 func TestMultipliersByHand(t *testing.T) {
 	d := parts.DDR4(t)
 	for _, c := range []struct{ multipliers, kvBits, set, passes int }{{0, 0, 4, 1}, {0, 8, 4, 2}, {0, 4, 4, 4}, {3, 0, 3, 2}, {2, 8, 2, 4}, {16, 4, 16, 1}, {17, 4, 17, 1}} {
@@ -54,7 +55,8 @@ func TestMultipliersByHand(t *testing.T) {
 	}
 }
 
-// TestActivationSpan: of 16 banks the last ACT comes after three windows of four and three tRRD_S: 3·34 + 3·4 on DDR4-3200.
+// TestActivationSpan: with 16 banks the last ACT follows the first by three windows of four and three tRRD_S: 3·34 + 3·4 on
+// DDR4-3200.
 func TestActivationSpan(t *testing.T) {
 	d := parts.DDR4(t)
 	s := *Default()
@@ -68,7 +70,7 @@ func TestActivationSpan(t *testing.T) {
 	}
 }
 
-// TestPartsThatCannotServe: a standard by which programs cannot be timed is refused with the reason, and so are shapes and buses.
+// TestPartsThatCannotServe: a standard that programs cannot be timed with is refused with the reason; so are shapes and buses.
 func TestPartsThatCannotServe(t *testing.T) {
 	const more = "; base the table on another standard, such as ddr4"
 	for text, want := range map[string]string{
@@ -111,7 +113,7 @@ func TestPartsThatCannotServe(t *testing.T) {
 		{CheckCommands(nil), "part = nil: "},
 		{second(NewGeometry(parts.DDR4(t), HeadShape{HeadDim: 7, Queries: 1, ElementBits: 16})), "head_dim = 7: "},
 		{second(NewGeometry(parts.DDR4(t), HeadShape{HeadDim: 1024, ValueDim: 256, Queries: 1, ElementBits: 16, KeyGroup: 48})), "key_group = 48: expected 0 with keys of 16 bits"},
-		// A row has room for 64 chunks of 16 tokens, of which 63 are whole groups of three; a group is whole chunks, and a row whole groups.
+		// A row has room for 64 chunks of 16 tokens, of which groups of three fill 63. A group has whole chunks, and a row whole groups.
 		{second(NewGeometry(parts.DDR4(t), HeadShape{HeadDim: 128, Queries: 1, ElementBits: 16, KVBits: 8, KeyGroup: 56})), "key_group = 56: expected a multiple of 16, the tokens scored at once, that divides 1008, those of a row"},
 		{second(NewGeometry(parts.DDR4(t), HeadShape{HeadDim: 128, Queries: 1, ElementBits: 16, KVBits: 8, KeyGroup: 2048})), "key_group = 2048: "},
 		{second(NewGeometry(parts.DDR4(t), HeadShape{HeadDim: 128, Queries: 1, ElementBits: 16, KVBits: 8, KeyGroup: 64})), ""},

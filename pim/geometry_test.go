@@ -8,9 +8,9 @@ import (
 	"github.com/l3sim/l3sim/internal/parts"
 )
 
-// TestScaledRowsByHand: a DDR4 row of 128 columns of 64 B over 16 banks, heads of 128 elements. A key of 4 bits takes a column and one of 8 bits two;
-// a column of scales serves 16 chunks of 16 tokens. So 120 chunks and 8 columns of scales fill a row, or 62 chunks of two and 4, of which whole pages
-// of four chunks are 60. With groups of 128 tokens rows hold whole groups of eight chunks.
+// TestScaledRowsByHand: a DDR4 row of 128 columns of 64 B over 16 banks, heads of 128 elements. A 4-bit key takes one column and an 8-bit key two; a
+// column of scales serves 16 chunks of 16 tokens. So a row holds 120 4-bit chunks and 8 columns of scales, or 62 8-bit chunks and 4, of which 60 are
+// whole pages of four chunks. With groups of 128 tokens a row holds whole groups of eight chunks.
 func TestScaledRowsByHand(t *testing.T) {
 	d, err := dram.LookupSpec("ddr4-3200-8gb-x8")
 	if err != nil {
@@ -114,8 +114,8 @@ func TestShapesByHand(t *testing.T) {
 	}
 }
 
-// TestValuesPartOfKeysByHand: values that are parts of keys take as many bursts of 32 elements as they fill, 14 for 448, without rounding
-// up to the power of two, 16; so do keys of that width.
+// TestValuesPartOfKeysByHand: a value inside its key takes the bursts of 32 elements that it fills, 14 for 448, not the power of two, 16;
+// so do keys of that width.
 func TestValuesPartOfKeysByHand(t *testing.T) {
 	d, err := dram.LookupSpec("ddr4-3200-8gb-x8")
 	if err != nil {
@@ -129,8 +129,8 @@ func TestValuesPartOfKeysByHand(t *testing.T) {
 	}
 }
 
-// TestShapesBeyondARow: rows of 128 columns of a chip have 16 bursts, of 32 elements of 16 bits or 64 of 8. Keys that are wider than values may fill them, and
-// values may take a burst of each bank, or of each column where a row has fewer.
+// TestShapesBeyondARow: a chip's row of 128 columns has 16 bursts of 32 elements of 16 bits, or 64 of 8. Keys wider than values may fill them. A value may
+// take one burst of each bank, or of each column if a row has fewer.
 func TestShapesBeyondARow(t *testing.T) {
 	for _, c := range []struct {
 		columns, dim, valueDim, bits int
@@ -158,7 +158,7 @@ func TestShapesBeyondARow(t *testing.T) {
 			t.Errorf("%+v: %s", c, got)
 		}
 	}
-	// A key of 16 bursts fills the row, and leaves no room for its scale.
+	// A key of 16 bursts fills the row and leaves no room for its scale.
 	d := *parts.DDR4(t)
 	d.Columns = 128
 	if _, err := NewGeometry(&d, HeadShape{HeadDim: 512, Queries: 1, ElementBits: 16, ScaleBytes: 4}); err == nil || err.Error() != "scale_bytes = 4: expected 0: a row has no room for a key and its scale" {

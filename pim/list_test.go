@@ -77,7 +77,7 @@ func TestScalesByHand(t *testing.T) {
 		want      Scales
 	}{
 		{-4, 11, 4, Scales{1, -4}}, {0, 30, 4, Scales{2, -8}}, {0, 255, 8, Scales{1, -128}}, {-64, 63.5, 8, Scales{0.5, 0}}, {0, 0, 4, Scales{1, -8}},
-		{2048, 2048, 4, Scales{1, -2056}}, {-4096, -4096, 4, Scales{2, 2040}}, // no finer than FP16 tells such numbers apart
+		{2048, 2048, 4, Scales{1, -2056}}, {-4096, -4096, 4, Scales{2, 2040}}, // limited by the resolution of FP16
 	} {
 		s := FitScales(c.low, c.high, c.bits)
 		if s != c.want {

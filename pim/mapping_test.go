@@ -64,8 +64,8 @@ func TestMappingAt128(t *testing.T) {
 	}
 }
 
-// The same on a sub-channel of DDR5: four chips, eight elements of a burst on each, 32 banks. An element's
-// chip is again one that has a whole beat pair of it.
+// The same on a sub-channel of DDR5: four chips, each with eight elements of a burst, 32 banks. An element
+// goes to a chip that already has a whole beat pair of it.
 func TestMappingOnDDR5(t *testing.T) {
 	m, err := NewMapping(parts.DDR5(t), HeadShape{HeadDim: 128, Queries: 1, ElementBits: 16})
 	parts.Must(t, err)
@@ -94,8 +94,7 @@ func TestMappingOnDDR5(t *testing.T) {
 	}
 }
 
-// Every element of a shape has a place of its own within the device, and Token
-// finds it there.
+// Every element of a shape has a unique place in the device, and Token finds the element there.
 func TestMappingInverse(tb *testing.T) {
 	rapid.Check(tb, func(t *rapid.T) {
 		d := drawChips(tb, t, 4, 8, 16)
@@ -134,7 +133,7 @@ func TestMappingInverse(tb *testing.T) {
 	})
 }
 
-// A row is filled to its last bit: as many tokens as it has room for.
+// A row holds as many tokens as fit.
 func TestMappingFillsRows(t *testing.T) {
 	for _, dim := range []int{8, 32, 64, 80, 96, 128, 256, 512} {
 		m, err := NewMapping(parts.DDR4(t), HeadShape{HeadDim: dim, Queries: 1, ElementBits: 16})

@@ -78,7 +78,7 @@ func TestBurstsThatMeet(t *testing.T) {
 			t.Errorf("pair %d:\ngot  %s\nwant %s", short, got, want)
 		}
 	}
-	// Rules of windows, and between ranks, do not keep two bursts apart.
+	// Rules of windows and between ranks do not keep two bursts apart.
 	for _, row := range []string{"rank | RDRES | RDRES | 4 | 2", "other rank | RDRES | RDRES | 4"} {
 		d, err := ddr4Like(t, func(line string) string {
 			if strings.Contains(line, "RDRES           | RD RDA RDRES        | burst") {
@@ -95,7 +95,7 @@ func TestBurstsThatMeet(t *testing.T) {
 	}
 }
 
-// TestCommandsThatAreMissing: a standard needs each command that programs send, and none of them may have two halves.
+// TestCommandsThatAreMissing: a standard needs every command of the programs, each in one part.
 func TestCommandsThatAreMissing(t *testing.T) {
 	for _, c := range []string{"ACTA", "MACA", "RDRES", "WRBUF", "ACT", "PREA", "RD", "WR", "REF"} {
 		d, err := ddr4Like(t, func(line string) string {

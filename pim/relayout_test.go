@@ -61,9 +61,9 @@ func shareBits(beats []uint64, chip, width int) []uint64 {
 	return share
 }
 
-// After the exchange every element of a random burst is whole on the chip and
-// at the bits that Chip names; Element is its inverse; the exchange undoes
-// itself; and the CPU's transposition gives the same bytes.
+// After the exchange every element of a random burst is whole on the chip and at the bits that Chip
+// returns; Element is its inverse; a second exchange restores the burst; and transposition by a CPU
+// gives the same bytes.
 func TestExchange(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, w := range widths {
@@ -116,8 +116,7 @@ func TestExchange(t *testing.T) {
 	}
 }
 
-// Streamed through the unit with gaps of any length, each burst leaves
-// exchanged, n clocks later, at full rate.
+// Bursts with gaps of any length leave the unit exchanged, n clocks later, at full rate.
 func TestRelayoutUnitStream(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for _, w := range widths {
@@ -174,8 +173,8 @@ func TestCPUTranspositionClocks(t *testing.T) {
 	}
 	for _, n := range []int64{1, 128, 128 * 1000} {
 		cost, base := CPUTranspositionClocks(d, n), n*int64(d.BurstClocks())
-		// Read to write and back in one rank; the next read goes to another bank
-		// group than the last write, except where there is only one burst.
+		// A block is read, then written back in one rank. The next read goes to another bank group than
+		// the last write, unless there is only one burst.
 		block, write := min(n, 128), d.CWL+d.BurstClocks()+d.TWTRS
 		if n == 1 {
 			write = d.CWL + d.BurstClocks() + d.TWTRL
@@ -201,19 +200,18 @@ func BenchmarkExchange(b *testing.B) {
 	}
 }
 
-// RelayoutUnit is the re-layout unit at work on the bus, beat by beat. It holds
-// two groups of beats: one fills while the other, exchanged, leaves. Data leaves
-// exactly Group beats after it came, at the bus's full rate.
+// RelayoutUnit is the re-layout unit at work on the bus, beat by beat. It holds two groups of
+// beats: one arrives while the other, exchanged, leaves. Data leaves exactly Group beats after it
+// came, at the bus's full rate.
 type RelayoutUnit struct {
 	Exchange
 	filling, leaving [MaxBeats]uint64
-	filled           int // beats in filling
+	filled           int // beats that have arrived
 	left             int // beats of leaving still to leave
 }
 
-// Beat takes what the bus carries on one beat, if anything, and returns what
-// leaves on that beat, if anything. Bursts come in whole groups of successive
-// beats, with any gap between them.
+// Beat takes the bus's input on one beat, if any, and returns the output on that beat, if any.
+// Bursts are whole groups of successive beats, with any gap between them.
 func (u *RelayoutUnit) Beat(in uint64, present bool) (out uint64, leaves bool) {
 	if u.Group == 1 {
 		return in, present
@@ -234,10 +232,9 @@ func (u *RelayoutUnit) Beat(in uint64, present bool) (out uint64, leaves bool) {
 	return out, leaves
 }
 
-// CPUTransposition is what the unit replaces: the CPU puts each element of a
-// buffer where the plain bus takes all of it to one chip. It moves element by
-// element, and yields the bytes that Exchange yields. src and dst have the same
-// length, whole bursts; dst is overwritten.
+// CPUTransposition is the work that the unit replaces: the CPU moves each element of a buffer so
+// that the plain bus takes all of it to one chip. It moves element by element, and yields the bytes
+// that Exchange yields. src and dst have the same length, whole bursts; dst is overwritten.
 func (x Exchange) CPUTransposition(dst, src []byte) {
 	const bytes = BurstBits / 8
 	for base := 0; base+bytes <= len(src); base += bytes {

@@ -38,7 +38,7 @@ func TestSpecValidate(t *testing.T) {
 	}
 }
 
-// TestSpecRanges: both ends of each range are in it, and the numbers next to them are not.
+// TestSpecRanges: each range includes both ends, and excludes the numbers next to them.
 func TestSpecRanges(t *testing.T) {
 	const second = 1_000_000_000_000 // ps
 	for _, c := range []struct {
@@ -85,7 +85,7 @@ func TestSpecRanges(t *testing.T) {
 	}
 }
 
-// TestPrecisionResolve: the paper's numbers are FP16 but for the sum of the softmax. Each stage can be set by itself, and is then refused in another format.
+// TestPrecisionResolve: the paper's numbers are FP16 except the softmax's sum. Each stage can be set alone, and another format is then refused.
 func TestPrecisionResolve(t *testing.T) {
 	keys := []string{"multiply", "accumulate", "score", "softmax_sum", "weights", "context", "output"}
 	for set := -1; set < len(keys); set++ {
@@ -146,7 +146,7 @@ func TestRowsAndSegments(t *testing.T) {
 			t.Errorf("%d tokens: %d rows, want %d", context, got, want)
 		}
 	}
-	// 128K scores in FP16 for all query heads; below a row its halves.
+	// 128K scores in FP16 for all query heads; below a row, halves of it.
 	for queries, want := range map[int]int{1: 131_072, 2: 65_536, 3: 43_520, 7: 18_432, 128: 1024} {
 		shape := HeadShape{HeadDim: 128, Queries: 1, ElementBits: 16}
 		shape.Queries = queries
@@ -156,7 +156,8 @@ func TestRowsAndSegments(t *testing.T) {
 	}
 }
 
-// TestSegmentsBelowARow: a row of 512 tokens has 32 chunks, so that its parts are halves to 32nds; one of 960, with scales, has 60, and thirds, fifths and so on.
+// TestSegmentsBelowARow: a row of 512 tokens has 32 chunks, so its parts are halves to 32nds; a row of 960, with scales, has 60 chunks, so thirds, fifths and so
+// on.
 func TestSegmentsBelowARow(t *testing.T) {
 	d := parts.DDR4(t)
 	whole := HeadShape{HeadDim: 128, Queries: 3, ElementBits: 16}

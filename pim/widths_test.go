@@ -8,9 +8,9 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// TestWidthsByHand: bursts of 64 B hold 32 elements of 16 bits, 64 of 8 and 128 of 4. A row has 128 of them in DDR4, 64 in DDR5. Latent keys of
-// 576 elements take 18, of which seven fit 128; their values of 512 take a burst of all 16 banks. Keys of 192 take 6, so that 21 chunks
-// fit, of which 20 are whole pages of 64 tokens.
+// TestWidthsByHand: bursts of 64 B hold 32 elements of 16 bits, 64 of 8 and 128 of 4. A row has 128 bursts in DDR4, 64 in DDR5. Latent keys of
+// 576 elements take 18, of which seven fit 128; their values of 512 take a burst of all 16 banks. Keys of 192 take 6, so that 21 chunks fit, of
+// which 20 are whole pages of 64 tokens.
 func TestWidthsByHand(t *testing.T) {
 	const x8, x16, ddr5 = "ddr4-3200-8gb-x8", "ddr4-3200-8gb-x16", "ddr5-4800-16gb-x8"
 	for _, c := range []struct {

@@ -73,8 +73,8 @@ func TestAttAccCycles(t *testing.T) {
 	}
 }
 
-// TestAttAccOtherShapes: 40 random shapes of each level, measured after the programs were written. At the banks all are equal. Elsewhere its
-// 16 channels, which one stream of requests feeds, may hold each other up where not all have as many moves.
+// TestAttAccOtherShapes: 40 random shapes of each level, measured after the programs were written. At the banks all clocks are equal. At
+// other levels the simulator's 16 channels, fed by one request stream, may delay each other if some have fewer moves.
 func TestAttAccOtherShapes(t *testing.T) {
 	deep.Only(t)
 	n, equal := map[Level]int{}, map[Level]int{}
@@ -95,7 +95,7 @@ func TestAttAccOtherShapes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if off := run.Commands[c] - want; off != 0 && (spec.Level != Buffer || off*off > 1) { // one row that is open or not when a refresh comes
+			if off := run.Commands[c] - want; off != 0 && (spec.Level != Buffer || off*off > 1) { // a refresh may find one row open or closed
 				t.Errorf("%+v, %+v: %d %v, expected %d", spec, load, run.Commands[c], c, want)
 			}
 		}
@@ -171,7 +171,8 @@ func TestAttAccLogs(t *testing.T) {
 	}
 }
 
-// place leaves of the address what the command is about: AttAcc's log also names a bank of commands to all.
+// place keeps the part of an address that a command uses: AttAcc's log names a bank even for all-bank
+// commands.
 func (i issue) place() issue {
 	a := dram.Address{Rank: -1, BankGroup: -1, Bank: -1, Row: -1, Column: -1}
 	switch i.command {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestEnergyByHand: what a head of 2,048 tokens takes without refresh, from what each level moves where. Keys and values are 2 x 524,288 bytes in rows of 1 KB; a
-// query is 256 bytes, which each pseudo-channel takes in.
+// TestEnergyByHand: energy of a head of 2,048 tokens without refresh, by the bytes that each level moves. Keys and values are 2 x 524,288 bytes in rows of 1 KB;
+// each pseudo-channel receives a query of 256 bytes.
 func TestEnergyByHand(t *testing.T) {
 	costs := Costs{Row: 1e-9, Array: 1e-12, Group: 10e-12, Die: 100e-12, Pins: 1000e-12, Multiply: 1e-12}
 	const bits, macs = 8 << 20, 2 << 18
@@ -26,7 +26,8 @@ func TestEnergyByHand(t *testing.T) {
 				t.Fatal(err)
 			}
 			did, each := run.Tally(spec), costs.Each(level)
-			// Scores: 16 tokens of a way make 32 bytes; probabilities likewise, back. Sums: 32 bytes of a stack, or of the unit in the buffer die, for each 16 dimensions.
+			// Scores of 16 tokens of a way are 32 bytes; probabilities, on the way back, too. Sums are 32 bytes for each 16 dimensions, from each stack or from the unit
+			// in the buffer die.
 			moves := 2*2048.0/16 + 2*map[Level]float64{Bank: 16, BankGroup: 16, Buffer: 8}[level]
 			got := did.Joules(each)
 			hand := bits/8192*want.rows + bits*want.reads + macs*1e-12 + 256*want.queries + 256*moves*want.moves
@@ -37,8 +38,8 @@ func TestEnergyByHand(t *testing.T) {
 	}
 }
 
-// TestPower: what AttAcc's power limit leaves is less than what a stack draws that is read at its peak rate with as many rows opened as tFAW allows, at
-// the bank groups and in the buffer die. At the banks it is 5 to 30% more, by the energies of AttAcc itself, and never more than without the limit.
+// TestPower: at bank groups and in the buffer die, AttAcc's power limit is below what a stack draws at peak read rate with as many row activations as
+// tFAW allows. At the banks the draw is 5 to 30% above the limit, by AttAcc's own energies, and never above the unlimited draw.
 func TestPower(t *testing.T) {
 	watts := func(spec Spec, context int) float64 {
 		part, err := spec.Part()

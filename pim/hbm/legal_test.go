@@ -11,7 +11,8 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// checked measures a load under the checker, which knows the rules apart from the machine.
+// checked measures a load under the checker, an implementation of the rules apart from the
+// machine's.
 func checked(t tester, spec Spec, load Load) Run {
 	t.Helper()
 	part, err := spec.Part()
@@ -44,7 +45,7 @@ func legal(t tester, spec Spec, load Load) {
 	run, y := checked(t, spec, load), layouts[spec.Level]
 	reads := int64(load.Heads * ceil(load.Context, y.ways) * (y.columns(load.Shape) + y.passes(load.Shape)))
 	if load.Heads > 1 {
-		reads++ // AttAcc's first one is there twice
+		reads++ // AttAcc's programs issue the first one twice
 	}
 	if run.Commands[y.mac] != pseudoChannels*reads {
 		t.Fatalf("%+v, %+v: %d reads, expected %d in each pseudo-channel", spec, load, run.Commands[y.mac], reads)
@@ -56,7 +57,7 @@ func legal(t tester, spec Spec, load Load) {
 
 // TestLegal: by JEDEC's rules no command breaks one, of any load, and each head's tokens are read once.
 func TestLegal(t *testing.T) {
-	legal(t, Spec{Bank, JEDEC, 6400, false, false}, StackLoad(Shape{HeadDim: 80, ElementBytes: 2}, 529, 51)) // refreshes are due while rows are being opened
+	legal(t, Spec{Bank, JEDEC, 6400, false, false}, StackLoad(Shape{HeadDim: 80, ElementBytes: 2}, 529, 51)) // refreshes fall due while rows open
 	legal(t, Spec{BankGroup, JEDEC, 6400, false, false}, StackLoad(Shape{HeadDim: 80, ElementBytes: 2}, 529, 51))
 	rapid.Check(t, func(t *rapid.T) {
 		spec := Spec{Level(rapid.SampledFrom(Levels()).Draw(t, "level")), JEDEC, 6400, rapid.Bool().Draw(t, "limited"), rapid.Bool().Draw(t, "no refresh")}
@@ -66,13 +67,13 @@ func TestLegal(t *testing.T) {
 			load.Context = max(1, load.Context/4) // as many commands
 		}
 		if spec.NoRefresh {
-			load.Context = max(1, min(load.Context, map[Level]int{Bank: 1500, BankGroup: 400, Buffer: 80}[spec.Level]/load.Heads)) // the checker would report the debt
+			load.Context = max(1, min(load.Context, map[Level]int{Bank: 1500, BankGroup: 400, Buffer: 80}[spec.Level]/load.Heads)) // else the checker reports too many owed refreshes
 		}
 		legal(t, spec, load)
 	})
 }
 
-// longer returns by how many clocks a head of a stack that is eight rows of the banks longer takes longer, of so many tokens more.
+// longer returns the extra clocks of a head that is longer by eight rows of the banks.
 func longer(t *testing.T, spec Spec, tokens int) int64 {
 	t.Helper()
 	length := func(tokens int) int64 {
@@ -85,8 +86,8 @@ func longer(t *testing.T, spec Spec, tokens int) int64 {
 	return length(1024+tokens) - length(1024)
 }
 
-// TestRowTime: in a long run without refresh a row of all banks takes, in closed form, ACT to first read, its reads, read to precharge,
-// precharge, and by JEDEC's rules the time in which tFAW lets 32 banks open.
+// TestRowTime: in a long run without refresh, a row of all banks takes, in closed form, ACT to first read, its reads, read to
+// precharge, precharge, and with JEDEC's rules the time that tFAW needs to open 32 banks.
 func TestRowTime(t *testing.T) {
 	for _, spec := range []Spec{{Bank, AttAcc, 5200, true, true}, {Bank, AttAcc, 5200, false, true}, {Bank, AttAcc, 6400, true, true}, {Bank, JEDEC, 6400, true, true}, {Bank, JEDEC, 6400, false, true}} {
 		part, err := spec.Part()
@@ -110,8 +111,8 @@ func TestRowTime(t *testing.T) {
 	}
 }
 
-// TestRowsHide: units at bank groups read without a pause: while one bank of theirs reads, the next one's row opens. A row of all 32 banks
-// costs the unit in the buffer die less than opening one of them.
+// TestRowsHide: units at bank groups read without a pause: while one of their banks reads, the next row opens in another. In the buffer
+// die a row of all 32 banks costs less than opening one.
 func TestRowsHide(t *testing.T) {
 	for _, spec := range []Spec{{BankGroup, AttAcc, 5200, true, true}, {BankGroup, AttAcc, 5200, false, true}, {BankGroup, AttAcc, 6400, true, true}, {BankGroup, JEDEC, 6400, true, true},
 		{BankGroup, JEDEC, 6400, false, true}, {Buffer, AttAcc, 5200, true, true}, {Buffer, JEDEC, 6400, true, true}} {
@@ -140,7 +141,7 @@ func TestRowsHide(t *testing.T) {
 	}
 }
 
-// TestReadsAreReads: by JEDEC's rules what units read keeps the distances from activations and refreshes, and to precharges, that RD keeps.
+// TestReadsAreReads: with JEDEC's rules, reads by units keep RD's distances from activations, refreshes and precharges.
 func TestReadsAreReads(t *testing.T) {
 	part, err := Spec{Bank, JEDEC, 6400, true, false}.Part()
 	if err != nil {
@@ -192,8 +193,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestCheckerOfBankGroups: the checker compares a read of bank groups with what went before in each stack of its pseudo-channel, and
-// with that bank number alone.
+// TestCheckerOfBankGroups: the checker compares a read of bank groups with earlier commands in each stack of its pseudo-channel, and
+// only of the same bank number.
 func TestCheckerOfBankGroups(t *testing.T) {
 	part, err := Spec{BankGroup, JEDEC, 6400, true, false}.Part()
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/l3sim/l3sim/energy"
 )
 
-// TestSumsByHand: each amount of work alone, several times, and each cost under its own key.
+// TestSumsByHand: each kind of work alone, several times, and each cost under its own key.
 func TestSumsByHand(t *testing.T) {
 	if got := (Tally{1, 2, 3, 4}).Plus(Tally{10, 200, 3000, 40000}, 2); got != (Tally{21, 402, 6003, 80004}) {
 		t.Errorf("%+v", got)
@@ -27,7 +27,7 @@ func TestSumsByHand(t *testing.T) {
 	}
 }
 
-// TestWhatHasNoTable: unknown places of units, and empty shapes, are refused by every function.
+// TestWhatHasNoTable: every function refuses unknown places of units and empty shapes.
 func TestWhatHasNoTable(t *testing.T) {
 	good, shape := Spec{Bank, AttAcc, 5200, true, true}, Shape{HeadDim: 128, ElementBytes: 2}
 	elsewhere := good

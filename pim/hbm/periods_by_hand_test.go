@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// TestPeriodsByHand: a row of all banks that open together has 32 columns, of each of 4 banks at the bank groups, and of 32 banks in the buffer die. A key of 128 elements of
-// FP16 has 2, 8 and 8 columns there; 576 and 512 elements have 9 and 8, or 36 and 32, which fill whole rows together after 32 tokens, in the buffer die after 256, an
-// eighth of which, rounded to what fills a row, is a period. A token wider than a row is one.
+// TestPeriodsByHand: a row of all banks that open together has 32 columns of one bank at the banks, of 4 at bank groups, of 32 in the buffer die. A 128-element FP16 key has
+// 2, 8 and 8 columns there. Keys of 576 and values of 512 elements have 9 and 8, or 36 and 32; both fill whole rows after 32 tokens, in the buffer die after 256, of which a
+// period is an eighth, rounded to whole rows. A token wider than a row is one period.
 func TestPeriodsByHand(t *testing.T) {
 	for _, c := range []struct {
 		level      Level
@@ -28,7 +28,7 @@ func TestPeriodsByHand(t *testing.T) {
 	}
 }
 
-// TestTokensApart: at the banks the keys of tokens of three columns that lie five tokens apart begin every 15 columns, and their values every 5. Heads lie a stride apart.
+// TestTokensApart: at the banks, keys of three columns of tokens five apart begin every 15 columns, values every 5. Heads are a stride apart.
 func TestTokensApart(t *testing.T) {
 	for _, c := range []struct {
 		apart, head, read int
@@ -46,7 +46,7 @@ func TestTokensApart(t *testing.T) {
 	}
 }
 
-// TestOpeningsAlone: a further row takes the activations of all banks that open together, and no other work, at each level.
+// TestOpeningsAlone: at each level a further row adds the activations of all banks that open together, and nothing else.
 func TestOpeningsAlone(t *testing.T) {
 	for _, spec := range []Spec{{Bank, AttAcc, 5200, true, true}, {Bank, JEDEC, 6400, true, true}, {BankGroup, AttAcc, 5200, true, true}, {Buffer, AttAcc, 5200, true, true}} {
 		y, err := spec.Level.layout()
@@ -64,7 +64,7 @@ func TestOpeningsAlone(t *testing.T) {
 	}
 }
 
-// TestGrowthIsMeasured: a period further on adds an eighth of what ten periods take beyond two, and contexts of up to two periods are as measured.
+// TestGrowthIsMeasured: a further period adds an eighth of the time of periods 3 to 10; contexts of up to two periods are measured.
 func TestGrowthIsMeasured(t *testing.T) {
 	spec, shape := Spec{Bank, AttAcc, 5200, true, true}, Shape{HeadDim: 512, ElementBytes: 2}
 	const period = 4 * 16 // tokens of 8 columns
@@ -104,7 +104,7 @@ func TestGrowthIsMeasured(t *testing.T) {
 	}
 }
 
-// TestAmountsAdd: each amount alone, multiplied.
+// TestAmountsAdd: each kind of work alone, multiplied.
 func TestAmountsAdd(t *testing.T) {
 	if got := (amounts{1, 2, 3, 4, 5}).Plus(amounts{10, 200, 3000, 40000, 500000}, 3); got != (amounts{31, 602, 9003, 120004, 1500005}) {
 		t.Error(got)

@@ -9,7 +9,7 @@ import (
 	"github.com/l3sim/l3sim/dram"
 )
 
-// TestRowEnergyByHand: what commands take at each level, in microjoules: 256 bits of a column on their way, 16 products of it, rows.
+// TestRowEnergyByHand: energy of commands at each level, in microjoules: moving 256 bits of a column, 16 products of it, rows.
 func TestRowEnergyByHand(t *testing.T) {
 	c := Costs{Row: 1e-6, Array: 2e-6, Group: 4e-6, Die: 8e-6, Pins: 16e-6, Multiply: 32e-6}
 	done := Tally{Rows: 3, Reads: 5, Queries: 7, Moves: 11}
@@ -29,8 +29,8 @@ func TestRowEnergyByHand(t *testing.T) {
 	}
 }
 
-// TestRowsByHand: a row about 2 heads in 1,000 clocks of 1 ns has the microseconds, the ratio to reading all columns in turn, the commands'
-// joules, and the watts of 16 channels.
+// TestRowsByHand: a row for 2 heads in 1,000 clocks of 1 ns has the microseconds, the ratio to reading all columns in sequence, the
+// commands' joules, and the watts of 16 channels.
 func TestRowsByHand(t *testing.T) {
 	part, err := dram.LookupSpec("hbm2-2000-8gb-4h")
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/l3sim/l3sim/internal/deep"
 )
 
-// TestOpeningByHand: at the banks a row of keys of 576 elements of FP16 holds 3 tokens of 9 columns of each of 16 ways, one of values 32,
-// and a further row takes what closes a row after its last read and opens the next, less the clocks between two reads anyway.
+// TestOpeningByHand: at the banks a row holds 3 keys of 576 FP16 elements (9 columns each) in each of 16 ways, or 32 values. A further
+// row adds the time to close a row after its last read and open the next, less the clocks between two reads.
 func TestOpeningByHand(t *testing.T) {
 	shape := Shape{HeadDim: 576, ElementBytes: 2, ValueDim: 512}
 	for _, spec := range []Spec{{Bank, AttAcc, 5200, true, true}, {Bank, AttAcc, 5200, false, true}} {
@@ -34,8 +34,8 @@ func TestOpeningByHand(t *testing.T) {
 	}
 }
 
-// TestOpenings: a further row takes at most the time between two activations of a bank, or between those of all banks of a row one by one.
-// Bank groups open the next row while they read.
+// TestOpenings: a further row adds at most the time between two activations of a bank, or between those of a row's banks one by one. Bank
+// groups open the next row while they read.
 func TestOpenings(t *testing.T) {
 	for i, spec := range []Spec{{Bank, JEDEC, 6400, true, true}, {BankGroup, AttAcc, 5200, true, true}, {BankGroup, JEDEC, 6400, true, true}, {Buffer, AttAcc, 5200, true, true}} {
 		if !deep.Case(i, 4) {

@@ -10,7 +10,8 @@ import (
 // costs are those of lab/docs/energy.md.
 var costs = Costs{Row: 0.9e-9, Array: 0.44e-12, Group: 1.01e-12, Die: 1.73e-12, Pins: 0.3e-12, Multiply: 0.32e-12}
 
-// TestTable: a table is what runs take, in time and energy, within 2%, and with refresh one refresh more or less.
+// TestTable: a table agrees with runs in time and energy within 2%, and with refresh within one refresh more or
+// less.
 func TestTable(t *testing.T) {
 	specs := []Spec{{Bank, AttAcc, 5200, true, true}, {Bank, AttAcc, 5200, true, false}, {Bank, JEDEC, 6400, true, true}, {BankGroup, AttAcc, 5200, true, false},
 		{BankGroup, JEDEC, 6400, false, true}, {Buffer, AttAcc, 5200, true, false}}
@@ -55,7 +56,7 @@ func TestTable(t *testing.T) {
 				each := costs.Each(spec.Level)
 				within = 0.02 * want.Joules(each)
 				if !spec.NoRefresh {
-					within += banksOfChannel * costs.Row // which one refresh more has open again
+					within += banksOfChannel * costs.Row // reopened after one more refresh
 				}
 				if off := math.Abs(did.Joules(each) - want.Joules(each)); off > within || math.Abs(did.Reads-want.Reads) > 0.01*want.Reads {
 					t.Errorf("%+v, %+v: %v J, %+v, run by its commands %v J, %+v", spec, load, did.Joules(each), did, want.Joules(each), want)
@@ -83,8 +84,8 @@ func TestTableGrows(t *testing.T) {
 	}
 }
 
-// TestNominal: while all banks read, the units have 64 columns of 32 B for the 2 that a channel moves in 2 clocks, in the clocks of the power
-// limit, or in 4: the 16 of the paper; at the bank groups a quarter of it.
+// TestNominal: while all banks read, units get 64 columns of 32 B for every 2 that a channel moves in 2 clocks, each in the clocks of the
+// power limit, or in 4: the paper's factor of 16. At bank groups it is a quarter.
 func TestNominal(t *testing.T) {
 	for spec, want := range map[Spec]float64{
 		{Bank, AttAcc, 5200, false, false}: 16, {Bank, AttAcc, 5200, true, false}: 64.0 / 6, {Bank, AttAcc, 6400, true, false}: 64.0 / 7,

@@ -10,8 +10,8 @@ import (
 	"github.com/l3sim/l3sim/dram"
 )
 
-// TestValues: the programs compute attention, whatever the shape, the context and the number of heads: as float64 does, up to what
-// sums in float32 lose.
+// TestValues: the programs compute attention for any shape, context and number of heads: equal to float64, up to the rounding of
+// float32 sums.
 func TestValues(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		level := Level(rapid.SampledFrom(Levels()).Draw(t, "level"))
@@ -73,9 +73,9 @@ type headValues struct {
 	keys, values [][]float32
 }
 
-// valueMachine executes a program on stored elements, command by command in the program's order, which is all that its barriers promise.
-// Buffers hold NaN until something is written, so that a command that comes too early shows. What a MACA takes is in one of two
-// sets, by the head or by the block, since moves for the next head or of the last block go on amid it.
+// valueMachine executes a program on stored elements, command by command in program order, which is all that its barriers promise.
+// Buffers hold NaN until they are written, so that a premature command shows. The inputs of a MACA are double-buffered by head or block,
+// since moves for the next head or of the last block overlap it.
 type valueMachine struct {
 	Load
 	layout
@@ -83,7 +83,7 @@ type valueMachine struct {
 	columns      int // of a token's key in a unit
 	passes       int // over its value
 	heads        []headValues
-	keys, values [banksOfChannel][]float32      // columns from the first row of keys, and of values, on
+	keys, values [banksOfChannel][]float32      // columns from the first row of keys, or of values
 	query        [2][banks][]float32            // of the part's columns, in every way
 	weights      [2][ways][]float32             // probabilities of the way's tokens
 	partial      [ways][2 * blockTokens]float32 // scores of the latest blocks
@@ -92,15 +92,15 @@ type valueMachine struct {
 	out          [][]float32
 }
 
-// attend returns the attention of the heads, of one context, computed by the program of a channel in float32: exact up to the rounding of sums.
-// Which of the ways a token has is AttAcc's to choose; here they take turns.
+// attend returns the attention of the heads, all of one context, computed by a channel's program in float32: exact up to the rounding of sums.
+// AttAcc chooses the way of each token; here ways take turns.
 func attend(t *rapid.T, level Level, shape Shape, heads []headValues) [][]float32 {
 	load := StackLoad(shape, len(heads[0].keys), Channels*len(heads))
 	if err := load.check(level); err != nil {
 		t.Fatal(err)
 	}
 	v := newValueMachine(layouts[level], load, heads)
-	for _, in := range load.program(Spec{Level: level, Rules: JEDEC}) { // AttAcc's own takes the second head's values from the first one's
+	for _, in := range load.program(Spec{Level: level, Rules: JEDEC}) { // AttAcc's own reads the first head's values for the second
 		v.execute(&in)
 	}
 	for i := range v.out {
@@ -109,7 +109,7 @@ func attend(t *rapid.T, level Level, shape Shape, heads []headValues) [][]float3
 	return v.out
 }
 
-// empty returns n values that nothing has been written to.
+// empty returns n values that nothing has written.
 func empty(n int) []float32 {
 	s := make([]float32, n)
 	for i := range s {
@@ -167,7 +167,7 @@ func (v *valueMachine) read(unit int, in *instruction) int {
 	return unit*(banksOfChannel/(v.ways*v.split)) + in.named()
 }
 
-// way returns which way the unit of a bank group of a pseudo-channel is.
+// way returns the way of a bank group's unit in a pseudo-channel.
 func (v *valueMachine) way(pseudo int, in *instruction) int {
 	return pseudo*(v.ways/pseudoChannels) + int(in.rank)*groups + int(in.group)
 }
@@ -253,7 +253,7 @@ func (v *valueMachine) softmax(head int) {
 	}
 }
 
-// context has each unit add a token's values, weighed, to its sums of a pass.
+// context has each unit add a token's weighted values to its sums of a pass.
 func (v *valueMachine) context(in *instruction) {
 	pass, local := int(in.block)/v.tokens, int(in.block)%v.tokens
 	from := (int(in.row-valueRow)*rowColumns + int(in.column)) * v.m
@@ -268,7 +268,7 @@ func (v *valueMachine) context(in *instruction) {
 	}
 }
 
-// collect adds the sums of the units of a stack, at the banks of those of one bank number, over all bank groups to the head's result.
+// collect adds the sums of a stack's units (at the banks, of those with one bank number) over all bank groups to the head's result.
 func (v *valueMachine) collect(in *instruction) {
 	first := (int(in.bank)*v.passes + int(in.block)) * v.m
 	for w := range v.ways {

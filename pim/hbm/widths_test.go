@@ -12,7 +12,7 @@ import (
 // latent is a latent in 16 bits: keys of 576 elements, values of 512. thin is a head of MiMo-V2.
 var latent, thin = Shape{HeadDim: 576, ElementBytes: 2, ValueDim: 512}, Shape{HeadDim: 192, ElementBytes: 2, ValueDim: 128}
 
-// TestEqualWidths: values as wide as keys take the clocks that heads took while they had one width, by both sets of rules.
+// TestEqualWidths: equal widths of values and keys take the same clocks as one shared width, by both sets of rules.
 func TestEqualWidths(t *testing.T) {
 	for at, c := range []struct {
 		rules Rules
@@ -37,8 +37,8 @@ func TestEqualWidths(t *testing.T) {
 	}
 }
 
-// TestWidthsByHand: a unit at a bank has a quarter of a key, 144 elements of 576, in 9 columns of 16, and of a value 128 in 8 passes. One at a bank group, or
-// in the buffer die, has all: 36 and 32. A head of 160 tokens has 10 for each of 16 ways, 80 for each of two.
+// TestWidthsByHand: a unit at a bank has a quarter of a key (144 of 576 elements, 9 columns of 16) and 128 elements of a value in 8 passes. A unit at a bank
+// group or in the buffer die has everything: 36 and 32. A head of 160 tokens has 10 in each of 16 ways, 80 in each of two.
 func TestWidthsByHand(t *testing.T) {
 	for _, c := range []struct {
 		level           Level
@@ -62,7 +62,8 @@ func TestWidthsByHand(t *testing.T) {
 	}
 }
 
-// TestWidthsAreLegal: heads of two widths break no rule of JEDEC's, of several at once.
+// TestWidthsAreLegal: heads with different widths of keys and values break no JEDEC rule, alone or
+// several at once.
 func TestWidthsAreLegal(t *testing.T) {
 	for _, level := range []Level{Bank, BankGroup, Buffer} {
 		for _, shape := range []Shape{latent, thin, {HeadDim: 64, ElementBytes: 1, ValueDim: 1024}} {
@@ -71,7 +72,7 @@ func TestWidthsAreLegal(t *testing.T) {
 	}
 }
 
-// TestWidthsInTables: tables of heads of two widths are what runs take, within 2% of the clocks and the energy.
+// TestWidthsInTables: tables for heads with two widths agree with runs within 2% of clocks and energy.
 func TestWidthsInTables(t *testing.T) {
 	for i, c := range []struct {
 		spec  Spec
@@ -102,7 +103,7 @@ func TestWidthsInTables(t *testing.T) {
 	}
 }
 
-// TestSwappedWidthsShow: a program that takes the width of keys for that of values computes something else.
+// TestSwappedWidthsShow: a program that swaps the widths of keys and values computes something else.
 func TestSwappedWidthsShow(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	vector := func(n int) []float32 {

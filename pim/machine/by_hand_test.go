@@ -33,7 +33,7 @@ func TestPeakShareByHand(t *testing.T) {
 	}
 }
 
-// TestBoundariesByHand: transfers interrupt between heads; or rows, too; or chunks of 16 tokens, before the first query's first score or context.
+// TestBoundariesByHand: transfers interrupt between heads, between rows, or between chunks of 16 tokens before a head's first score or context.
 func TestBoundariesByHand(t *testing.T) {
 	m := &Machine{Spec: pim.Default(), program: &Program{}}
 	m.program.Geometry.ChunkTokens = 16
@@ -56,8 +56,8 @@ func TestBoundariesByHand(t *testing.T) {
 	}
 }
 
-// TestSegmentsByHand: segments repeat alone, or by rows where scales, groups of keys or visits begin at places of a row. Passing over blocks of them
-// passes over their tokens and, with groups of keys, over as many loads of q.
+// TestSegmentsByHand: a segment is one command, or a row where scales, key groups or visits begin inside rows. Skipping blocks of segments skips
+// their tokens and their loads of q.
 func TestSegmentsByHand(t *testing.T) {
 	program := func(segment, visit, group, scales int) *Program {
 		p := &Program{Heads: []Head{{Context: 5000}}}

@@ -9,7 +9,7 @@ import (
 	"github.com/l3sim/l3sim/pim"
 )
 
-// TestCommandsOfTheUnits: a standard that lacks one command of the program is refused by its name, one that has all is not.
+// TestCommandsOfTheUnits: a standard without one of the program's commands is refused, and the error names the command.
 func TestCommandsOfTheUnits(t *testing.T) {
 	all := []string{"ACTA  | command | 1 | rank | closed | open", "MACA  | command | 1 | rank | open | any", "RDRES | command | 1 | rank | any | any", "WRBUF | command | 1 | rank | any | any"}
 	for missing := range len(all) + 1 {

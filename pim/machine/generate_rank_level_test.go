@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A rank-level unit is bound by the rank's data bus: 32 clocks a token at d = 128,
-// eight times the bank PUs' four, and a little for closing rows.
+// A rank-level unit is bound by the rank's data bus: 32 clocks a token at d = 128, eight times the
+// bank PUs' four, plus a little to close rows.
 func TestRankPU(t *testing.T) {
 	spec := pim.Default()
 	spec.ProcessingUnit = pim.RankLevelUnit
@@ -26,7 +26,7 @@ func TestRankPU(t *testing.T) {
 	}
 }
 
-// The values of a rank-level unit's head wait for the softmax of its last keys.
+// A rank-level unit reads a head's values only after the softmax of its last keys.
 func TestRankPUWaitsForTheSoftmax(t *testing.T) {
 	spec := pim.Default()
 	spec.ProcessingUnit = pim.RankLevelUnit

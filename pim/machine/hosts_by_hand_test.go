@@ -33,7 +33,7 @@ func TestHostStreamByHand(t *testing.T) {
 	}
 }
 
-// TestRowsReadBack: a row is read back when its banks are closed and the last beat is on the host's side, whichever is later.
+// TestRowsReadBack: a row is read back once its banks are closed and the last beat has reached the host, whichever is later.
 func TestRowsReadBack(t *testing.T) {
 	for cl, beatIsLast := range map[int]bool{22: false, 60: true} {
 		d := *parts.DDR4(t)
@@ -63,8 +63,8 @@ func TestRowsReadBack(t *testing.T) {
 	}
 }
 
-// TestRefreshesBetweenRows: two REFs may wait, and one falls due in nine tenths of a row. After one row one is owed, and the last row adds one: none is paid. Of two
-// tokens' rows each four rows are moved; before the third two are owed, and both are paid, as two more fall due until the end.
+// TestRefreshesBetweenRows: two REFs may wait, and a row takes nine tenths of tREFI. After one row one REF is owed, and the last row adds one: none is issued. Two
+// tokens move four rows; two REFs are owed before the third row, and both are issued, since two more fall due until the end.
 func TestRefreshesBetweenRows(t *testing.T) {
 	d := parts.DDR4(t)
 	g, err := pim.NewGeometry(d, pim.HeadShape{HeadDim: 128, Queries: 1, ElementBits: 16})
@@ -99,7 +99,7 @@ func TestRefreshesBetweenRows(t *testing.T) {
 	}
 }
 
-// TestSpansOfUnequalWidths: what keys of 16 bursts and values of 4 bound, or of the other widths, is the wider of both: a chunk of 16 columns of 8 clocks.
+// TestSpansOfUnequalWidths: keys of 16 bursts and values of 4, or the reverse, take the time of the wider: a chunk of 16 columns of 8 clocks.
 func TestSpansOfUnequalWidths(t *testing.T) {
 	d := parts.DDR4(t)
 	for _, shape := range []pim.HeadShape{{HeadDim: 512, ValueDim: 128, Queries: 1, ElementBits: 16}, {HeadDim: 128, ValueDim: 512, Queries: 1, ElementBits: 16}} {
@@ -118,7 +118,8 @@ func TestSpansOfUnequalWidths(t *testing.T) {
 	}
 }
 
-// TestMarksByHand: blocks that ended within the comparisons that are skipped halve these; none or more of them do not.
+// TestMarksByHand: begin halves skipComparisons if the head had at most as many blocks; with no blocks, or more, it
+// stays.
 func TestMarksByHand(t *testing.T) {
 	for _, c := range [][3]int{{3, 4, 2}, {4, 4, 2}, {5, 4, 4}, {0, 4, 4}, {1, 1, 0}} {
 		b := mark{valid: true, seen: c[0], skipComparisons: c[1]}
@@ -128,7 +129,8 @@ func TestMarksByHand(t *testing.T) {
 	}
 }
 
-// TestDebtByHand: a REF every 100 clocks: at clock 350 three are owed, at 360 two, and the most stays three.
+// TestDebtByHand: a REF falls due every 100 clocks. At clock 350 three are owed, at 360 two, and the maximum
+// stays three.
 func TestDebtByHand(t *testing.T) {
 	r := refreshManager{interval: 100}
 	r.pay(350)
@@ -137,7 +139,8 @@ func TestDebtByHand(t *testing.T) {
 	}
 }
 
-// TestLateTransfers: a transfer that comes behind the last boundary of a run is refused by its clock.
+// TestLateTransfers: a transfer after the last boundary of a run is refused, and the error names its
+// clock.
 func TestLateTransfers(t *testing.T) {
 	_, err := MeasureTransfer(pim.Default(), parts.DDR4(t), pim.HeadShape{HeadDim: 128, Queries: 1, ElementBits: 16}, 2, 64, 16, 1<<40)
 	if err == nil || !strings.HasPrefix(err.Error(), "from = 1099511627776: expected a clock before the last boundary of ") {

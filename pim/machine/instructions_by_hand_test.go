@@ -22,8 +22,8 @@ func instructions(t *testing.T, spec *pim.Spec, shape pim.HeadShape, heads ...He
 	return list
 }
 
-// TestPassesOfQueries: five query heads with two sets of multipliers take three passes, of the first two, the next two and the last one, over each burst of keys and
-// values; and the last read of a head's values is the last of the head, and no other.
+// TestPassesOfQueries: five query heads with two sets of multipliers read each burst of keys and values in three passes: for two heads, two heads, and the last one.
+// Only the last read of a head's values ends the head.
 func TestPassesOfQueries(t *testing.T) {
 	spec, shape := pim.Default(), fp16Head
 	spec.ProcessingUnit, spec.MACsPerRead, shape.Queries = pim.RankLevelUnit, 2, 5
@@ -56,8 +56,8 @@ func TestPassesOfQueries(t *testing.T) {
 	}
 }
 
-// TestColumnsOfScales: rows of 960 tokens with scales have these in columns 124 to 127, 256 tokens each. Units of banks read those of the tokens that they attend to,
-// 300 in the first two columns or 20 of a second row in the first; a unit of the rank all of a row.
+// TestColumnsOfScales: rows of 960 tokens hold scales in columns 124 to 127, for 256 tokens each. A bank unit reads the columns of its own tokens: two for 300
+// tokens, one for 20 tokens of a second row. A rank unit reads all of a row.
 func TestColumnsOfScales(t *testing.T) {
 	shape := fp16Head
 	shape.KVBits, shape.ScaleBytes = 8, 4
@@ -84,7 +84,8 @@ func TestColumnsOfScales(t *testing.T) {
 	}
 }
 
-// TestContextIsReadOnceEach: of every query head all bursts of all accumulators are read once, slot by slot. Values that are parts of keys have 8 accumulators a bank, others one.
+// TestContextIsReadOnceEach: for every query head, each burst of each accumulator is read once, slot by slot. Values that are parts of keys have 8 accumulators a bank, others
+// one.
 func TestContextIsReadOnceEach(t *testing.T) {
 	inKey := latentHead
 	inKey.ValueInKey, inKey.Queries = true, 3

@@ -18,8 +18,8 @@ func clocksOf(t rapid.TB, b *Runner, h Head) int64 {
 	return b.Run(h)
 }
 
-// TestListsOfRows: a list of whole rows takes the clocks of as many tokens in a row, in whatever
-// order.
+// TestListsOfRows: a list of whole rows takes as long as the same tokens in sequence, in any order
+// of rows.
 func TestListsOfRows(t *testing.T) {
 	for _, queries := range []int{1, 4} {
 		shape := fp16Head
@@ -45,8 +45,8 @@ func TestListsOfRows(t *testing.T) {
 	}
 }
 
-// TestListsByHand compares lists of whole pages with a closed form: two times 64 clocks a chunk
-// and the switches between rows, and the fixed part of a head of the same queries.
+// TestListsByHand compares lists of whole pages with a closed form: 2 × 64 clocks a chunk, the
+// switches between rows, and a fixed part.
 func TestListsByHand(t *testing.T) {
 	d := parts.DDR4(t)
 	for _, activation := range []string{pim.Staggered, pim.Simultaneous} {
@@ -76,8 +76,7 @@ func TestListsByHand(t *testing.T) {
 	}
 }
 
-// TestListsAreChecked: extents that overlap rows, leave gaps in a list or do not begin at
-// chunks are refused.
+// TestListsAreChecked: extents that overlap rows, leave gaps, or begin inside a chunk are refused.
 func TestListsAreChecked(t *testing.T) {
 	g, err := pim.NewGeometry(parts.DDR4(t), fp16Head)
 	if err != nil {

@@ -36,9 +36,8 @@ func runHeadOn(t testing.TB, d *dram.Spec, spec *pim.Spec, shape pim.HeadShape, 
 	return m.Run(p), m
 }
 
-// closedForm is lab/docs/model-dimm.md's: four clocks a token, a row switch for
-// each further row of keys and of values, and a fixed part. A row of a few
-// tokens is not held up by tRAS at d = 128.
+// closedForm is the formula of lab/docs/model-dimm.md: four clocks a token, a row switch for each
+// further row of keys and of values, and a fixed part. At d = 128 tRAS does not delay short rows.
 func closedForm(context int, simultaneous bool) int64 {
 	const rp, rcd, rtp, cl, cwl, burst, ccdl = 22, 22, 12, 22, 16, 4, 8
 	const mac, softmax, qBursts, partialBursts, contextBursts = 4, 28, 4, 4, 16
@@ -56,10 +55,9 @@ func closedForm(context int, simultaneous bool) int64 {
 	return reads + 2*rows*(reopen-ccdl) + load + max(reopen, readOut) - ccdl + drain - ccdl
 }
 
-// closedForm5 is closedForm on x8 chips of DDR5: chunks of 32 tokens and columns of 8, three quarters of the reads for a
-// token, 32 activations of which none waits for more than tRRD_S, since four take tFAW, and 32 bursts of the context. A
-// command of two clocks that the bus has to take in between delays others by a clock: the ACT after which the
-// first weights go down, once a head.
+// closedForm5 is closedForm for x8 chips of DDR5: chunks of 32 tokens and columns of 8, three quarters of the reads for
+// a token, 32 bursts of context. The 32 activations wait for tRRD_S only, since four take tFAW. A two-clock command
+// delays others by a clock once a head: the ACT after which the first weights are written.
 func closedForm5(d *dram.Spec, context int, simultaneous bool) int64 {
 	const mac, softmax, burst, partialBursts = 4, 28, 8, 4
 	a := 31 * d.TRRDS
@@ -68,8 +66,8 @@ func closedForm5(d *dram.Spec, context int, simultaneous bool) int64 {
 	}
 	load := max(d.CWL+4*burst, a+d.TRCD)
 	reopen := d.TRTP + d.TRP + a + d.TRCD
-	// From the last MACA: PREA, and tRP until the first ACT; the last
-	// partial sum, which gives way to PREA unless it is what takes longer; the first weights.
+	// From the last MACA: PREA, and tRP until the first ACT; the last partial sum, which PREA delays
+	// unless the sum takes longer; the first weights.
 	precharge := 1 + d.TRTP
 	sums := mac + (partialBursts-1)*burst
 	if readOut := sums + d.CL + burst + softmax + d.CWL + burst; readOut <= reopen && (precharge-mac)%burst == 0 {
@@ -123,8 +121,8 @@ func TestClosedForm(t *testing.T) {
 	}
 }
 
-// TestWithoutActivationWindow: with tRRD alone 16 activations lie 60 clocks apart, not 114: at the load, at the turn from keys to
-// values and at the end of each row.
+// TestWithoutActivationWindow: without tFAW, tRRD spreads 16 activations over 60 clocks, not 114: at the load, at the turn from
+// keys to values, and at the end of each row.
 func TestWithoutActivationWindow(t *testing.T) {
 	d := parts.DDR4(t)
 	const ends = 2 * (8192/512 - 1)
@@ -136,8 +134,7 @@ func TestWithoutActivationWindow(t *testing.T) {
 	}
 }
 
-// A path from command to use of 4,096 clocks is the longest that the machine
-// remembers.
+// The longest latency from command to use that the machine remembers is 4,096 clocks.
 func TestLongestLatency(t *testing.T) {
 	d, spec := parts.DDR4(t), pim.Default()
 	spec.SoftmaxLatency = 4096 - d.CL - d.BurstClocks()
@@ -201,7 +198,7 @@ func drawSpec(t *rapid.T) (*pim.Spec, pim.HeadShape) {
 		case shape.KeyGroup == 0 || shape.ScaleBytes == 0:
 		case shape.HeadDim > 256: // no row of 8 KiB holds 512 keys and their scales
 			shape.ScaleBytes = 0
-		default: // as many places as elements
+		default: // default: any number up to the elements
 			shape.KeyGroup = max(shape.KeyGroup, shape.HeadDim)
 		}
 	}
@@ -211,7 +208,7 @@ func drawSpec(t *rapid.T) (*pim.Spec, pim.HeadShape) {
 	}
 	shape.ValueInKey = shape.StoredBits() == 16 && shape.ScaleBytes == 0 && spec.ProcessingUnit == pim.BankUnits && shape.ValueDim > 0 && shape.ValueDim <= shape.HeadDim &&
 		rapid.Bool().Draw(t, "value in the key")
-	if shape.ValueDim > 0 && shape.KeyGroup > 0 { // of rows that need not have whole groups
+	if shape.ValueDim > 0 && shape.KeyGroup > 0 { // rows may end within a group
 		shape.KeyGroup = 16
 		if shape.ScaleBytes > 0 {
 			shape.KeyGroup = 0
@@ -242,7 +239,7 @@ func drawDevice(t *rapid.T, spec *pim.Spec, shape pim.HeadShape) *dram.Spec {
 	return d
 }
 
-// TestRepeatsChangeNoCount: what is skipped is counted as if it had run: clocks, commands, operations and phases are the same.
+// TestRepeatsChangeNoCount: skipped repeats count like those that ran: clocks, commands, operations and phases are equal.
 func TestRepeatsChangeNoCount(t *testing.T) {
 	for _, c := range []struct{ queries, context int }{{1, 40}, {1, 600}, {1, 5000}, {4, 3000}} {
 		shape := fp16Head

@@ -28,7 +28,7 @@ func TestMeasureLaws(t *testing.T) {
 				if got := m.Phases.total(); got != m.Cycles {
 					t.Errorf("%s, %d tokens: the phases add up to %d of %d clocks", unit, tokens, got, m.Cycles)
 				}
-				// The peak at which padding counts is an upper bound of the occupancy.
+				// The peak share counts padding, so it bounds the occupancy from above.
 				if m.PeakShare <= 0 || m.PeakShare > 1 || unit == pim.BankUnits && m.PeakShare > m.Occupancy.BankPUs+1e-12 {
 					t.Errorf("%s, %d tokens: %.4f of the peak with the bank PUs busy %.4f", unit, tokens, m.PeakShare, m.Occupancy.BankPUs)
 				}
@@ -72,7 +72,8 @@ func TestMeasureRefusesWhatDoesNotFit(t *testing.T) {
 func TestMeasureStops(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	// Short runs end before they ask, long ones in the middle: neither gives a result.
+	// Short runs end before the first check of cancellation, long ones stop in the middle: neither
+	// gives a result.
 	for _, tokens := range []int{100, 200_000} {
 		if _, err := Measure(ctx, pim.Default(), parts.DDR4(t), Load{Context: tokens, KVHeads: 4, Shape: fp16Head}, nil, nil); !errors.Is(err, context.Canceled) {
 			t.Errorf("%d tokens: got %v, want context.Canceled", tokens, err)
@@ -93,7 +94,7 @@ func TestMachineDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// The simultaneous activation's log breaks what it says it breaks, and no more.
+// The log of a simultaneous activation breaks the waived rules and no others.
 func TestWaivedRules(t *testing.T) {
 	d := parts.DDR4(t)
 	spec := pim.Default()
@@ -115,8 +116,8 @@ func TestWaivedRules(t *testing.T) {
 	}
 }
 
-// What the units are busy with at 512 tokens, d = 128, FP16, counted by hand:
-// 32 chunks of scores, 32 chunks' columns of values, one context.
+// Busy clocks of each unit at 512 tokens, d = 128, FP16, counted by hand: 32 chunks of scores, 32
+// chunks' columns of values, one context.
 func TestOccupancyByHand(t *testing.T) {
 	const chunks, burst, ccdl, chips, banks, quads = 32, 4, 8, 8, 16, 4
 	m, err := Measure(t.Context(), pim.Default(), parts.DDR4(t), Load{Context: 512, KVHeads: 1, Shape: fp16Head}, nil, nil)
@@ -131,11 +132,11 @@ func TestOccupancyByHand(t *testing.T) {
 		busy int // clocks
 	}{
 		{"bank PUs", m.Occupancy.BankPUs, chunks * (4 + 4) * ccdl},
-		// q and 4 bursts of partial sums and of weights a chunk, 16 of accumulators.
+		// q, 4 bursts of partial sums and 4 of weights a chunk, 16 of accumulators.
 		{"data bus", m.Occupancy.DataBus, (4 + chunks*(4+4) + 16) * burst},
-		// The same, MACA, two activations of 16 banks and two PREA.
+		// The same bursts, plus MACA, two activations of 16 banks and two PREA.
 		{"command bus", m.Occupancy.CommandBus, 4 + chunks*(4+4) + 16 + chunks*(4+4) + 2*16 + 2},
-		// A score is added up over the chips, an output over the quads.
+		// The adders sum a score over the chips and an output over the quads.
 		{"adders", m.Occupancy.Adders, (scores*(chips-1) + 128*(quads-1)) / 8},
 		{"softmax", m.Occupancy.Softmax, (scores + scores) / 2},
 	} {
@@ -145,8 +146,8 @@ func TestOccupancyByHand(t *testing.T) {
 	}
 }
 
-// Commands draw what their bursts and banks draw: a MACA a read of each bank, RDRES
-// and WRBUF a burst, and the whole rank its standby.
+// A MACA takes the energy of a read in each bank, RDRES and WRBUF that of a burst, and the whole
+// rank draws its standby power.
 func TestEnergyOfCommands(t *testing.T) {
 	d := parts.DDR4(t)
 	m, err := Measure(t.Context(), pim.Default(), d, Load{Context: 3000, KVHeads: 12, Shape: fp16Head}, nil, nil)
@@ -154,7 +155,7 @@ func TestEnergyOfCommands(t *testing.T) {
 		t.Fatal(err)
 	}
 	c, p := &m.Commands, &d.Power
-	burst := 1e-3 * p.VDD * 8 * 4 * 625e-12 // of a milliampere, in all chips
+	burst := 1e-3 * p.VDD * 8 * 4 * 625e-12 // one milliampere for a burst, in all chips
 	for _, part := range []struct {
 		name      string
 		got, want float64
@@ -182,9 +183,8 @@ func TestEnergyOfCommands(t *testing.T) {
 	}
 }
 
-// Score and context take tCCD_L for each MACA and what the bank PUs wait: with as
-// many multiplier sets as query heads the rank's bus, which carries every
-// head's sums and weights, binds.
+// Score and context take tCCD_L for each MACA plus the bank PUs' waits. With one multiplier set for
+// each query head, the rank's bus, which carries every head's sums and weights, is the bottleneck.
 func TestStalls(t *testing.T) {
 	for _, c := range []struct {
 		queries, macs int
@@ -207,7 +207,8 @@ func (p *Phases) total() int64 {
 	return p.Load + p.Score + p.Context + p.RowSwitches + p.ReadOut + p.Drain
 }
 
-// The clocks of all heads are their attention, appends and refresh; with one query head its attention is that of the head alone.
+// The clocks of all heads are the sum of attention, appends and refresh. With one query head, attention takes what the head
+// takes alone.
 func TestMeasureAddsUp(t *testing.T) {
 	for _, load := range []Load{
 		{Context: 528, KVHeads: 1, Shape: pim.HeadShape{HeadDim: 128, Queries: 1, ElementBits: 16}}, {Context: 528, KVHeads: 3, Shape: pim.HeadShape{HeadDim: 128, Queries: 1, ElementBits: 16}},

@@ -10,9 +10,9 @@ import (
 	"github.com/l3sim/l3sim/pim"
 )
 
-// Keys and values narrower than queries: each further chunk takes what multipliers or the rank's bus take, in
-// either phase, and each further row a switch. So with the units of L3 they are read no faster, and with
-// twice the multipliers twice as fast, but not four times: the partial sums of 16 tokens take 16 clocks.
+// Keys and values narrower than queries: each further chunk takes the slower of multipliers and rank bus, and
+// each further row a switch. So L3's units read them no faster. Twice the multipliers read them twice as
+// fast, but not four times: the partial sums of 16 tokens take 16 clocks.
 func TestNarrowKeysAndValues(t *testing.T) {
 	const bus, rowSwitch = 16, 48 + 114 // clocks: partial sums of a chunk and query head; a staggered activation
 	clocks := func(bits, multipliers, queries, context int) int64 {
@@ -36,7 +36,7 @@ func TestNarrowKeysAndValues(t *testing.T) {
 			chunk := max(8*columns*c.steps*queries, bus*queries)
 			row := 128 * 16 / columns // tokens
 			const from, to = 8192, 32768
-			// The banks close while the multipliers are at a row's last read.
+			// The banks close during the multipliers' work on a row's last read.
 			want := int64((to-from)/16*2*chunk + 2*(to-from)/row*(rowSwitch-8*(c.steps-1)))
 			got := clocks(c.bits, c.multipliers, queries, to) - clocks(c.bits, c.multipliers, queries, from)
 			if more := got - want; more != 0 && (8*columns*c.steps >= bus || more < 0 || 50*more > want) { // a bus that is behind delays switches
@@ -50,8 +50,9 @@ func TestNarrowKeysAndValues(t *testing.T) {
 	}
 }
 
-// Scales in the rows: each row begins with reading those of its chunks, 16 tokens a burst, of which the staggered activation hides
-// some; 60 chunks of 8 bits, a multiple of four, leave room for them, and 120 of 4. So 8 bits are 1.7 times as fast as 16, not twice.
+// Scales in the rows: each row begins with reading the scales of its chunks, 16 tokens a burst; the staggered activation hides some
+// of it. 8-bit keys are therefore 1.7 times as fast as 16-bit ones, not twice: 60 chunks of 8 bits, or 120 of 4, leave room for their
+// scales.
 func TestScalesInRows(t *testing.T) {
 	for _, c := range []struct{ bits, chunks, bursts int }{{8, 60, 64}, {4, 120, 128}} {
 		for _, multipliers := range []int{8, 4}[:deep.Of(1, 2, 2)] {
@@ -68,9 +69,9 @@ func TestScalesInRows(t *testing.T) {
 			steps := max(1, 64/c.bits/multipliers)
 			columns := c.bits / 4
 			chunk := max(8*columns*steps, 16)
-			// From the first bank's activation tRCD, and 4 clocks a burst, since four banks open faster than their scales are read. Then a key
-			// is read tCCD_L on; of values, the weights follow when a burst (CL and 4) has passed the softmax unit (28), and a value when it has
-			// its weight (CWL and 4).
+			// From the first bank's activation: tRCD, then 4 clocks a burst, since four banks open faster than their scales are read. A key is
+			// read tCCD_L later. For values, the weights follow once a burst (CL and 4) has passed the softmax unit (28), and a value is read
+			// once it has its weight (CWL and 4).
 			last := 22 + 4*(c.bursts-1)
 			keys, values := last+8, last+22+4+28+16+4
 			got := table.Attention(5*row) - table.Attention(4*row)
@@ -85,8 +86,8 @@ func TestScalesInRows(t *testing.T) {
 	}
 }
 
-// Scales of each element of keys in groups of 128 tokens: before a group's first keys q is loaded again, with its scales, which came when the row
-// opened. In values nothing changes.
+// Key scales for each element, in groups of 128 tokens: before a group's first keys q is loaded again, with the scales that were read when the
+// row opened. Values do not change.
 func TestKeyGroups(t *testing.T) {
 	deep.Only(t)
 	for _, rows := range []int{0, 4} {
@@ -104,7 +105,7 @@ func TestKeyGroups(t *testing.T) {
 		if rows > 0 {
 			groups = 2 * 1920 / 128
 		}
-		// The multipliers stop from their last read on for tRP, as if q had to follow an append, and four bursts, of which each takes CWL and 4 from its command.
+		// The multipliers stop for tRP after their last read, as if q followed an append, and for four bursts, each of CWL and 4 clocks from its command.
 		loads := clocks(128) - clocks(0)
 		if each := float64(loads) / float64(groups); each < 22 || each > 22+12+16+4+16 {
 			t.Errorf("scales in %d bytes of rows: q takes %.1f clocks more a group", rows, each)
@@ -153,8 +154,8 @@ func TestScalesAreAppended(t *testing.T) {
 	}
 }
 
-// Before a row's keys are read, its scales have been; before its weights are broadcast, they have come and passed the softmax unit; and before
-// q is loaded for a group. Each row has those of its own chunks, in every bank.
+// A row's scales are read before its keys; have passed the softmax unit before its weights are broadcast; and are there before q is loaded for
+// a group. Each row has the scales of its own chunks, in every bank.
 func TestScalesComeFirst(t *testing.T) {
 	for _, group := range []int{0, 128} {
 		d := parts.DDR4(t)
@@ -214,7 +215,7 @@ func TestScalesBeforeClosing(t *testing.T) {
 	}
 }
 
-// Multipliers that work more than once on a read hold up the next one, what they give and the weights that they use.
+// Multipliers that need several steps for a read delay the next read, their results, and the weights that they use.
 func TestMultipliersTakeTheirTime(t *testing.T) {
 	for _, c := range []struct{ bits, multipliers, steps int }{{16, 4, 1}, {8, 4, 2}, {4, 4, 4}, {4, 8, 2}} {
 		spec := pim.Default()
@@ -256,7 +257,8 @@ func TestMultipliersTakeTheirTime(t *testing.T) {
 	}
 }
 
-// Every token's scales have a place of their own behind keys and values, in a bank of the same vector.
+// Every token's scales have a place of their own behind the keys and values, in a bank of the same
+// vector.
 func TestScalePlaces(t *testing.T) {
 	for _, bits := range []int{4, 8, 16} {
 		for _, part := range []string{"ddr4-3200-8gb-x8", "ddr4-3200-8gb-x4", "ddr4-2400-16gb-x16"} {
@@ -268,7 +270,7 @@ func TestScalePlaces(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			tokens := map[[3]int]int{} // of a bank's burst, keys and values
+			tokens := map[[3]int]int{} // by bank, burst, and key or value
 			for token := range g.RowTokens {
 				column := int(g.ScaleColumn(token))
 				if data := max(int(g.KeyColumn(token))+g.KeyBursts, int(g.ValueColumn(token))+1); column < data || column >= g.RowBursts {
@@ -290,7 +292,7 @@ func TestScalePlaces(t *testing.T) {
 	}
 }
 
-// A query is as wide as elements, whatever keys and values are.
+// A query is as wide as model elements, however narrow keys and values are.
 func TestNarrowQueryBursts(t *testing.T) {
 	for bits, want := range map[int]pim.Geometry{
 		16: {KeyBursts: 4, ValueBursts: 4, ColumnTokens: 4, RowTokens: 512}, 8: {KeyBursts: 2, ValueBursts: 2, ColumnTokens: 8, RowTokens: 1024}, 4: {KeyBursts: 1, ValueBursts: 1, ColumnTokens: 16, RowTokens: 2048},

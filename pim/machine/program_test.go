@@ -12,7 +12,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// orderCheck follows a program in its own order.
+// orderCheck checks a program in program order.
 type orderCheck struct {
 	geometry         *pim.Geometry
 	count            [sequencers]uint32
@@ -20,8 +20,8 @@ type orderCheck struct {
 	open             map[[2]int8]int32
 }
 
-// see checks one instruction: what it waits for has come, and row and column
-// are those that the geometry says.
+// see checks one instruction: its inputs have arrived, and its row and column are those of the
+// geometry.
 func (c *orderCheck) see(t *rapid.T, in *Instruction) {
 	g := c.geometry
 	for s, w := range in.wait {
@@ -111,11 +111,11 @@ func TestGroupedQueries(t *testing.T) {
 			shape.Queries = g
 			passes := (g + macs - 1) / macs
 			chunk := int64(max(32*passes, 16*g))
-			// Two lengths in one row differ by chunks and nothing else.
+			// Two lengths within one row differ only by their chunks.
 			long, _ := runHead(t, spec, shape, 480, false)
 			short, _ := runHead(t, spec, shape, 160, false)
 			got, want := long-short, 2*chunk*20
-			// A bus that is full loses a clock here and there to the command bus.
+			// A full bus loses a few clocks to the command bus.
 			if got < want || float64(got) > 1.02*float64(want) {
 				t.Errorf("g = %d, %d multiplier sets: 20 chunks take %d clocks, want %d", g, macs, got, want)
 			}
@@ -165,8 +165,8 @@ func TestWidths(t *testing.T) {
 	}
 }
 
-// Beyond the score buffer: refetching scores the keys beyond it twice, segments
-// read out once more each.
+// Beyond the score buffer, refetching computes the scores of those keys twice; segments are read
+// out once more each.
 func TestBeyondTheBuffer(t *testing.T) {
 	const buffer = 131072
 	for _, extra := range []int{16, 512, 4096, buffer, buffer + 512} {
@@ -192,8 +192,9 @@ func TestBeyondTheBuffer(t *testing.T) {
 	}
 }
 
-// TestAccumulatorsBegin: with a buffer of 512 scores a head of 1,300 tokens has three segments. Accumulators start from zero in each that is read out
-// by itself, at its first column, or once where scores are fetched again; with four query heads on one set of multipliers each pass has its own.
+// TestAccumulatorsBegin: with a buffer of 512 scores a head of 1,300 tokens has three segments. Accumulators start from zero at the first column of
+// each segment that is read out by itself, or once if scores are fetched again. With four query heads on one set of multipliers, each pass starts
+// from zero.
 func TestAccumulatorsBegin(t *testing.T) {
 	for _, c := range []struct {
 		beyond  string
@@ -265,8 +266,7 @@ func TestProgramRefusesBadInput(t *testing.T) {
 	}
 }
 
-// q comes down the channel behind the newest token: it loads once the append's
-// banks are precharged, and no sooner.
+// q follows the newest token on the channel: it loads as soon as the append's banks are precharged.
 func TestQueryWaitsForTheAppend(t *testing.T) {
 	d := parts.DDR4(t)
 	for _, simultaneous := range []bool{false, true} {
@@ -296,7 +296,7 @@ type appendOrder struct {
 	t       *testing.T
 	trp     int64
 	written map[int32]int64 // clock of the latest write, by head
-	closed  map[int32]int64 // clock of the PREA behind the append
+	closed  map[int32]int64 // clock of the PREA after the append
 	loaded  map[int32]bool
 }
 
@@ -314,13 +314,13 @@ func (o *appendOrder) Command(clock int64, cmd dram.Command, _ dram.Address, in 
 	}
 }
 
-// The read-out of a head is not held up by the next head's append, nor by its own
-// precharge: its bursts follow each other at the rank's full rate.
+// The next head's append and the head's own precharge do not delay its read-out: the bursts follow
+// each other at the rank's full rate.
 func TestReadOutIsNotHeldUp(t *testing.T) {
 	d := parts.DDR4(t)
 	spec := pim.Default()
 	heads := []Head{{Context: 100, Appends: true}, {Context: 60, FirstRow: 2, Appends: true}, {Context: 600, FirstRow: 4, Appends: true}}
-	for latency := 4; latency < 8; latency++ { // any place in the bursts' four clocks
+	for latency := 4; latency < 8; latency++ { // each phase of the bursts' four clocks
 		spec.MACLatency = latency
 		p, err := NewProgram(spec, d, fp16Head, heads)
 		if err != nil {
@@ -350,7 +350,8 @@ func (o *readOuts) Command(clock int64, _ dram.Command, _ dram.Address, in *Inst
 	}
 }
 
-// TestEachHeadAppendsItsOwn: of several heads, those that append do, whatever the first one does.
+// TestEachHeadAppendsItsOwn: each head appends or not by its own setting, whatever the first head
+// does.
 func TestEachHeadAppendsItsOwn(t *testing.T) {
 	for _, appends := range [][]bool{{true, false, true}, {false, true, false}} {
 		var heads []Head

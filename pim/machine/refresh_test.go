@@ -49,8 +49,7 @@ func checkProgram(t parts.T, spec *pim.Spec, d *dram.Spec, shape pim.HeadShape, 
 	return m
 }
 
-// Every program obeys the standard, the refresh debt included, however long its
-// heads are.
+// Every program obeys the standard, including the limit on owed REFs, however long its heads are.
 func TestProgramsPassTheChecker(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		spec, shape := drawSpec(t)
@@ -115,8 +114,8 @@ func TestRefreshDebt(t *testing.T) {
 	}
 }
 
-// In the long run a rank computes but for tRFC of each tREFI: heads in
-// sequence until a few hundred REFs are due.
+// In the long run a rank computes all the time but tRFC of each tREFI: heads run in sequence until
+// a few hundred REFs are due.
 func TestWithRefreshIsTheLongRun(t *testing.T) {
 	deep.Only(t)
 	d := parts.DDR4(t)
@@ -139,8 +138,8 @@ func TestWithRefreshIsTheLongRun(t *testing.T) {
 	}
 }
 
-// TestPulledIn: boundaries that follow one another before a REF is due pull in no more than eight
-// together (JESD79-4, section 4.26).
+// TestPulledIn: successive boundaries before a REF is due pull in at most eight REFs together
+// (JESD79-4, section 4.26).
 func TestPulledIn(t *testing.T) {
 	r := &refreshManager{interval: 100, ahead: 8}
 	for ahead := range int64(10) {

@@ -8,7 +8,7 @@ import (
 	"github.com/l3sim/l3sim/pim"
 )
 
-// TestRefusalsByHand: what cannot be run is refused with its key and its value.
+// TestRefusalsByHand: an impossible run is refused, and the error names key and value.
 func TestRefusalsByHand(t *testing.T) {
 	d, shape := parts.DDR4(t), pim.HeadShape{HeadDim: 128, Queries: 1, ElementBits: 16}
 	g, err := pim.NewGeometry(d, shape)

@@ -8,7 +8,7 @@ import (
 	"github.com/l3sim/l3sim/pim"
 )
 
-// TestLateRefreshes: on DDR4, eight REFs may wait, whether they are owed at the end or were before.
+// TestLateRefreshes: on DDR4 at most eight REFs may wait, at the end or before.
 func TestLateRefreshes(t *testing.T) {
 	d := parts.DDR4(t)
 	const want = "with 5 query heads the rank came to owe 9 REFs before its banks closed, and ddr4 lets 8 wait; or fewer query heads, or more sets of multipliers (pim.macs_per_read)"
@@ -23,7 +23,7 @@ func TestLateRefreshes(t *testing.T) {
 	}
 }
 
-// TestRunnersRefuse: an invalid program, part or shape has no runner, each with its own error.
+// TestRunnersRefuse: NewRunner refuses an invalid program, part or shape, each with its own error.
 func TestRunnersRefuse(t *testing.T) {
 	whole := pim.HeadShape{HeadDim: 128, Queries: 1, ElementBits: 16}
 	latent := pim.HeadShape{HeadDim: 576, ValueDim: 512, Queries: 1, ElementBits: 16, ValueInKey: true}

@@ -10,7 +10,7 @@ import (
 	"github.com/l3sim/l3sim/pim"
 )
 
-// TestActivityByHand: of 16 banks each opens with ACTA, and each is read by MACA for its unit. Sums have each count on its own.
+// TestActivityByHand: ACTA opens each of the 16 banks, and MACA reads each for its unit. A sum adds each count separately.
 func TestActivityByHand(t *testing.T) {
 	var c counters
 	for cmd, n := range map[dram.Command]int64{dram.ACT: 3, dram.ACTA: 2, dram.MACA: 5, dram.RD: 7, dram.RDRES: 11, dram.WR: 13, dram.WRBUF: 17, dram.REF: 100, dram.PREA: 100} {
@@ -26,7 +26,7 @@ func TestActivityByHand(t *testing.T) {
 	}
 }
 
-// TestCountsOfRepeats: four blocks that are skipped count four times what the one before them took.
+// TestCountsOfRepeats: four skipped blocks count four times as much as the block before them.
 func TestCountsOfRepeats(t *testing.T) {
 	c := counters{open: 1, phases: Phases{1, 2, 3, 4, 5, 6, 7}}
 	c.Commands[dram.RD], c.ops[OpScore] = 8, 9
@@ -82,7 +82,8 @@ refresh	400	9 REFs
 	if !strings.HasSuffix(text.String(), "busy\t\tbank PUs 21.0%, command bus 22.0%, data bus 23.0%, adders 24.0%, softmax 25.0%\n") {
 		t.Errorf("the end is\n%s", text.String())
 	}
-	// A read for a unit takes half of one over the pins. 6,000 clocks of 625 ps are 3.75 µs.
+	// A read for a unit takes half the energy of a read over the pins. 6,000 clocks of 625 ps are 3.75
+	// µs.
 	if e := &r.EnergyMJ; e.Activate != 1 || e.Read != 2 || e.UnitRead != 3 || e.Write != 4 || e.Refresh != 5 || e.Background != 7 || r.TotalMS != 6000*625e-9 || r.TCKps != 625 || r.Clocks != 5000 || r.Commands["ACT"] != 12 || len(r.Commands) != 1 {
 		t.Errorf("%+v", r)
 	}
@@ -94,7 +95,7 @@ refresh	400	9 REFs
 	}
 }
 
-// burstOf is a burst of a key or a value, and where it is.
+// burstOf is a burst of a key or a value, and its place.
 type burstOf struct {
 	kv           pim.KV
 	token, burst int
@@ -102,13 +103,13 @@ type burstOf struct {
 	row, column  int32
 }
 
-// burstsOf returns where the bursts of tokens are of a head that begins at firstRow.
+// burstsOf returns the places of the bursts of a head's tokens; the head begins at firstRow.
 func burstsOf(g *pim.Geometry, firstRow int32, first, end int) map[burstOf]bool {
 	all := map[burstOf]bool{}
 	for token := first; token < end; token++ {
 		for _, kv := range []pim.KV{pim.Key, pim.Value} {
 			if kv == pim.Value && g.InKey {
-				continue // it is in its key
+				continue // a value inside its key
 			}
 			for burst := range g.Bursts(kv) {
 				ordinal, row, column := (&pim.Mapping{Geometry: *g}).BurstPlace(kv, token, burst)
@@ -120,13 +121,13 @@ func burstsOf(g *pim.Geometry, firstRow int32, first, end int) map[burstOf]bool 
 	return all
 }
 
-// TestBurstsOfTransfers: a transfer of 600 tokens behind the first 500 writes each burst of their keys and values once where it belongs, or reads it
-// back, over the ends of rows; a value that is part of its key moves with it.
+// TestBurstsOfTransfers: a transfer of 600 tokens after the first 500 writes each burst of their keys and values once to its place, or reads it
+// back, across row ends. A value that is part of its key moves with it.
 func TestBurstsOfTransfers(t *testing.T) {
 	wide := fp16Head
 	wide.ValueDim = 64
 	once := latentHead
-	once.ValueInKey, once.Queries = true, 16 // more keep the banks busy for longer than refreshes can wait
+	once.ValueInKey, once.Queries = true, 16 // with more the banks are busy longer than refreshes can wait
 	for _, shape := range []pim.HeadShape{fp16Head, wide, latentHead, once} {
 		p, err := NewProgram(pim.Default(), parts.DDR4(t), shape, []Head{{Context: 1}})
 		if err != nil {
@@ -165,11 +166,11 @@ func TestBurstsOfTransfers(t *testing.T) {
 	}
 }
 
-// TestAppendsWriteWhereTheyBelong: the newest token is written burst by burst where its key and its value belong, into rows that are opened for it
-// and closed behind it; of a latent, of which a value is a part, once and into one row.
+// TestAppendsWriteWhereTheyBelong: an append writes each burst of the newest key and value to its place, in rows that it opens and closes. The
+// value of a latent is part of its key: one write, one row.
 func TestAppendsWriteWhereTheyBelong(t *testing.T) {
 	once := latentHead
-	once.ValueInKey, once.Queries = true, 16 // more keep the banks busy for longer than refreshes can wait
+	once.ValueInKey, once.Queries = true, 16 // with more the banks are busy longer than refreshes can wait
 	for _, shape := range []pim.HeadShape{fp16Head, latentHead, once} {
 		for _, context := range []int{1, 17, 200, 700} {
 			p, err := NewProgram(pim.Default(), parts.DDR4(t), shape, []Head{{Context: context, FirstRow: 6, Appends: true}})
@@ -203,12 +204,12 @@ func TestAppendsWriteWhereTheyBelong(t *testing.T) {
 	}
 }
 
-// TestScoresAlone: a head whose scores alone are asked for ends when the last of them is out of the rank, or its banks are closed.
+// TestScoresAlone: a head that only computes scores ends when the last score has left the rank, or when its banks are closed.
 func TestScoresAlone(t *testing.T) {
 	for _, c := range []struct {
 		unit string
 		op   Operation
-		cl   int // with the longer the last beat comes after the banks have closed
+		cl   int // with the longer one the last beat follows the closing
 	}{{pim.BankUnits, OpReadPartials, 22}, {pim.RankLevelUnit, OpReadKey, 22}, {pim.BankUnits, OpReadPartials, 60}, {pim.RankLevelUnit, OpReadKey, 60}} {
 		unit, op, spec, part := c.unit, c.op, pim.Default(), *parts.DDR4(t)
 		d := &part
@@ -239,8 +240,8 @@ func TestScoresAlone(t *testing.T) {
 	}
 }
 
-// TestContextOfLatents: banks multiply with a value where it is, in the first columns of its key, chunk after chunk of 16 tokens. All accumulators
-// of the head start from zero in the first chunk.
+// TestContextOfLatents: banks multiply with a value in place, in the first columns of its key, in chunks of 16 tokens. All accumulators of the
+// head start from zero in the first chunk.
 func TestContextOfLatents(t *testing.T) {
 	once := latentHead
 	once.ValueInKey, once.Queries = true, 1
@@ -266,7 +267,7 @@ func TestContextOfLatents(t *testing.T) {
 	}
 }
 
-// TestProgressOfMeasurements: progress rises up to the total clocks of the runs, which are known from the first call on.
+// TestProgressOfMeasurements: progress rises to the total clocks of the runs; the total is known from the first call.
 func TestProgressOfMeasurements(t *testing.T) {
 	var done, all []int64
 	m, err := Measure(t.Context(), pim.Default(), parts.DDR4(t), Load{Context: 30_000, KVHeads: 12, Shape: fp16Head}, nil, func(n, of int64) { done, all = append(done, n), append(all, of) })

@@ -13,12 +13,12 @@ import (
 	"github.com/l3sim/l3sim/pim"
 )
 
-// burstRule has rows that keep the bursts of the buffers' commands apart, whichever way they go.
+// burstRule has rows that keep the bursts of buffer commands apart, in either direction.
 const burstRule = `  "burst | rank | RDRES WRBUF | RD WR RDRES WRBUF | max(CL, CWL) - min(CL, CWL) + burst",
   "burst | rank | RD WR | RDRES WRBUF | max(CL, CWL) - min(CL, CWL) + burst",
 `
 
-// withUnits returns a part of a user's table that gives the standard the commands of the PIM, where it has none.
+// withUnits returns a part of a user's table that adds the PIM commands to a standard without them.
 func withUnits(t *testing.T, s *dram.Standard, rows, more string) *dram.Spec {
 	t.Helper()
 	var axes []string
@@ -52,7 +52,7 @@ rules = [
 	return part
 }
 
-// TestEveryStandardAsBase: on a user's table with any standard that ships as its base a program is refused with the reason,
+// TestEveryStandardAsBase: a user's table may have any built-in standard as its base. The program is refused with a reason,
 // or its commands break no rule.
 func TestEveryStandardAsBase(t *testing.T) {
 	refused := map[string]string{
@@ -88,8 +88,8 @@ func TestEveryStandardAsBase(t *testing.T) {
 	}
 }
 
-// TestRefreshInTime: on a user's table of any standard that ships, whose reads and whose MACAs are far apart, a rank never owes more REFs
-// than the standard lets wait, or the program is refused with what tREFI would have to be.
+// TestRefreshInTime: on any built-in standard with reads and MACAs far apart, a rank never owes more REFs than the standard allows, or
+// the program is refused with the tREFI that it needs.
 func TestRefreshInTime(t *testing.T) {
 	for i, s := range dram.Standards() {
 		if s.Name == "hbm3" || s.Name == "lpddr5x" {
@@ -127,8 +127,8 @@ func TestRefreshInTime(t *testing.T) {
 	}
 }
 
-// TestRefusedTables: a table is refused for a command of two halves, and for chips narrower than an element on a bus that no
-// re-layout is made for, but not where the chips take an element whole; and for bursts that may meet on the data bus.
+// TestRefusedTables: a table is refused for a two-part command; for chips narrower than an element on a bus without a
+// re-layout, unless a chip takes whole elements; and for bursts that may collide on the data bus.
 func TestRefusedTables(t *testing.T) {
 	of := func(name string) *dram.Standard {
 		for _, s := range dram.Standards() {

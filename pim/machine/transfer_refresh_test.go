@@ -13,12 +13,11 @@ import (
 	"github.com/l3sim/l3sim/pim"
 )
 
-// transferLengths are from one chunk to 64 rows: with refresh, 32,768 tokens
-// last for 86 tREFI.
+// transferLengths are from one chunk to 64 rows: with refresh, 32,768 tokens take 86 tREFI.
 var transferLengths = []int{16, 512, 4096, 8192, 32_768}
 
-// receivedRun runs two heads that a transfer interrupts, under the checker, and
-// returns the machine. Without refresh the checker's rule of the debt is waived.
+// receivedRun runs two heads, interrupted by a transfer, under the checker, and returns the
+// machine. Without refresh the checker's rule on owed REFs is waived.
 func receivedRun(t *testing.T, spec *pim.Spec, transfer *Transfer, refresh bool) *Machine {
 	t.Helper()
 	d := parts.DDR4(t)
@@ -42,14 +41,14 @@ func receivedRun(t *testing.T, spec *pim.Spec, transfer *Transfer, refresh bool)
 	return b.Machine
 }
 
-// A transfer refreshes the rank between its rows: the debt stays within the
-// standard's 8 however long it is and wherever it interrupts.
+// A transfer refreshes the rank between its rows: the rank owes at most the standard's 8 REFs,
+// however long the transfer and wherever it interrupts.
 func TestTransfersRefresh(t *testing.T) {
 	for _, boundary := range []string{pim.BoundaryHead, pim.BoundaryRow, pim.BoundaryChunk} {
 		for _, refresh := range []bool{true, false} {
 			for _, tokens := range transferLengths {
 				if !refresh && tokens > 8192 && !deep.Long() {
-					continue // nothing falls due
+					continue // no REF falls due
 				}
 				t.Run(fmt.Sprintf("%s %d %t", boundary, tokens, refresh), func(t *testing.T) {
 					if tokens > 4096 || !refresh && tokens > 512 {
@@ -72,7 +71,7 @@ func TestTransfersRefresh(t *testing.T) {
 	}
 }
 
-// debtCheck is the checker, and the most REFs that were owed at any command.
+// debtCheck is the checker, and the most REFs owed at any command.
 type debtCheck struct {
 	checkedRun
 	interval, refreshes, most int64
@@ -86,9 +85,9 @@ func (c *debtCheck) Command(clock int64, cmd dram.Command, a dram.Address, in *I
 	}
 }
 
-// The same for heads and transfers of any length, wherever one meets the other, and
-// for managers that may owe fewer REFs: what falls due during the transfer is paid
-// before the interrupted row or the next head goes on.
+// The same for heads and transfers of any length and phase, and for managers that may owe fewer
+// REFs: REFs that fall due during a transfer are issued before the interrupted row or the next head
+// continues.
 func TestTransfersRefreshWhereverTheyInterrupt(t *testing.T) {
 	d := parts.DDR4(t)
 	interrupt := func(t *rapid.T) {
@@ -97,7 +96,7 @@ func TestTransfersRefreshWhereverTheyInterrupt(t *testing.T) {
 		limit := rapid.SampledFrom([]int{1, 2, 4, 8}).Draw(t, "postponed")
 		spec.PostponedRefreshes = limit
 		shape := fp16Head
-		shape.Queries = rapid.SampledFrom([]int{1, 8}).Draw(t, "queries") // a row takes as many times 1,024 clocks
+		shape.Queries = rapid.SampledFrom([]int{1, 8}).Draw(t, "queries") // a row takes 1,024 clocks for each
 		b, err := NewRunner(spec, d, shape)
 		if err != nil {
 			t.Fatal(err)
@@ -118,7 +117,7 @@ func TestTransfersRefreshWhereverTheyInterrupt(t *testing.T) {
 			t.Fatalf("%d REFs were owed, at most %d may be", check.most, limit)
 		}
 	}
-	for range 5 { // quick, and a REF that is paid late shows in one of a hundred
+	for range 5 { // quick; one in a hundred shows a late REF
 		rapid.Check(t, interrupt)
 	}
 }

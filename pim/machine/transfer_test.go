@@ -9,9 +9,9 @@ import (
 	"github.com/l3sim/l3sim/pim"
 )
 
-// While one of four ranks receives, the other three compute: 75% (L3, section
-// 5.1). At a row boundary the rank loses no more than the transfer itself, since
-// it closes and opens all banks there anyway; within a row it pays a row switch.
+// While one of four ranks receives, the other three compute: 75% (L3, section 5.1). At a row
+// boundary the rank loses only the transfer's time, since all banks close and open there anyway;
+// within a row it also loses a row switch.
 func TestTransferShare(t *testing.T) {
 	d := parts.DDR4(t)
 	for _, c := range []struct {

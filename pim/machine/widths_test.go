@@ -12,10 +12,11 @@ import (
 	"github.com/l3sim/l3sim/pim"
 )
 
-// latentHead is the KV head of a latent with 128 query heads, all of the absorbed form: keys of 576 elements, values of 512.
+// latentHead is the KV head of a latent with 128 query heads in absorbed form: keys of 576 elements, values of 512.
 var latentHead = pim.HeadShape{HeadDim: 576, ValueDim: 512, Queries: 128, ElementBits: 16}
 
-// closedFormOf is closedForm for keys of key bursts and values of value bursts, in rows of rowTokens.
+// closedFormOf is closedForm for keys of `key` bursts and values of `value` bursts, in rows of
+// rowTokens.
 func closedFormOf(key, value, rowTokens, context int) int64 {
 	const a, rp, rcd, rtp, cl, cwl, burst, ccdl = 3*34 + 3*4, 22, 22, 12, 22, 16, 4, 8
 	const mac, softmax, partialBursts, contextBursts = 4, 28, 4, 16
@@ -27,8 +28,8 @@ func closedFormOf(key, value, rowTokens, context int) int64 {
 	return int64(reads + 2*rows*(reopen-ccdl) + load + max(reopen, readOut) - ccdl + drain - ccdl)
 }
 
-// TestWidthsInClocks: scores take tCCD_L = 8 clocks for each burst of a key, context as many for each column of values, which is one for each
-// burst where all banks hold one value. 16 latent tokens: 18·8 = 144 and 16·8 = 128. A row of 112 of them: 7·144 and 7·128.
+// TestWidthsInClocks: scores take tCCD_L = 8 clocks for each burst of a key, context 8 for each column of values, which is one for each burst
+// where all banks hold one value. 16 latent tokens: 18·8 = 144 and 16·8 = 128. A row of 112 of them: 7·144 and 7·128.
 func TestWidthsInClocks(t *testing.T) {
 	for _, c := range []struct{ dim, valueDim, key, value, row int }{{576, 512, 18, 16, 112}, {192, 128, 6, 4, 320}, {128, 256, 4, 8, 256}, {128, 128, 4, 4, 512}} {
 		shape := pim.HeadShape{HeadDim: c.dim, ValueDim: c.valueDim, Queries: 1, ElementBits: 16}
@@ -46,8 +47,8 @@ func TestWidthsInClocks(t *testing.T) {
 	}
 }
 
-// TestWidthsAppended: an append writes every burst of the newest key and value once, and opens each bank once, or twice where it holds a burst
-// of both, as of a value in all banks one always does.
+// TestWidthsAppended: an append writes every burst of the newest key and value once, and opens each bank once. A bank that holds bursts of
+// both opens twice, as always if a value is spread over all banks.
 func TestWidthsAppended(t *testing.T) {
 	for _, c := range []struct{ dim, valueDim, key, value int64 }{{576, 512, 18, 16}, {192, 128, 6, 4}, {128, 256, 4, 8}} {
 		b, err := NewRunner(pim.Default(), parts.DDR4(t), pim.HeadShape{HeadDim: int(c.dim), ValueDim: int(c.valueDim), Queries: 1, ElementBits: 16})
@@ -68,8 +69,8 @@ func TestWidthsAppended(t *testing.T) {
 }
 
 // TestLatentIsLegal: the commands of a latent head with 128 query heads break no rule. HBM2 has bursts of 32 B, of which a value takes 16 with
-// 8 bits and more than there are banks with 16. A unit whose one set of multipliers serves 128 query heads keeps banks open for longer than
-// REFs can wait where a chunk takes long: on the rank's bus, and on HBM2.
+// 8 bits and more than there are banks with 16. With one set of multipliers for 128 query heads, banks stay open longer than REFs can wait
+// where chunks are slow: on the rank's bus, and on HBM2.
 func TestLatentIsLegal(t *testing.T) {
 	for i, c := range []struct {
 		standard, unit string

@@ -11,12 +11,12 @@ type pair struct{ x, y float64 }
 
 func (p pair) Plus(q pair, n float64) pair { return pair{p.x + float64(n*q.x), p.y + float64(n*q.y)} }
 
-// TestSeriesIsTheMeasure: a beginning of any length and then even growth is found wherever it begins. Where the beginning itself looks even
-// for three periods, what was measured up to there holds, and the last index, which is checked: a step between them is not seen.
+// TestSeriesIsTheMeasure: New finds where even growth begins, after a start of any length. If the start itself looks even for three
+// periods, the series agrees with what was measured up to there and with the last index, which is checked; a step in between is missed.
 func TestSeriesIsTheMeasure(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		period, n := rapid.IntRange(1, 9).Draw(t, "period"), rapid.IntRange(1, 300).Draw(t, "n")
-		odd := rapid.SliceOfN(rapid.IntRange(0, 9), 0, 40).Draw(t, "odd") // what the beginning takes more
+		odd := rapid.SliceOfN(rapid.IntRange(0, 9), 0, 40).Draw(t, "odd") // extra amounts at the start
 		places := rapid.SliceOfN(rapid.IntRange(0, 99), period, period).Draw(t, "places")
 		growth := pair{float64(rapid.IntRange(0, 1000).Draw(t, "x")), 3}
 		measure := func(i int) pair {
@@ -27,7 +27,7 @@ func TestSeriesIsTheMeasure(t *testing.T) {
 			return p
 		}
 		s := New(n, measure, period)
-		looksEven := func(end int) bool { // in the two periods before end, as far as New looks
+		looksEven := func(end int) bool { // in the two periods before end, which New compares
 			grown := func(i int) pair { return measure(i).Plus(measure(i-period), -1) }
 			for i := end - 2*period; i < end; i++ {
 				if grown(i) != grown(end-1) {
@@ -44,7 +44,7 @@ func TestSeriesIsTheMeasure(t *testing.T) {
 			}
 		}
 		for i := range sure {
-			if i >= n && n < len(odd)+3*period { // not yet even: nothing is said of what lies beyond
+			if i >= n && n < len(odd)+3*period { // not yet even: no claim beyond
 				break
 			}
 			if got := s.At(i); got != measure(i) {
@@ -57,7 +57,7 @@ func TestSeriesIsTheMeasure(t *testing.T) {
 	})
 }
 
-// TestLastIsChecked: a step behind even periods is seen, at the last index.
+// TestLastIsChecked: a step after even periods shows at the last index.
 func TestLastIsChecked(t *testing.T) {
 	asked := 0
 	measure := func(i int) pair {
@@ -89,8 +89,8 @@ func short(measure func(i int) pair) float64 {
 	return s.At(39).x
 }
 
-// TestPeriodsWithinPeriods: rows of chunks, each row with a switch before it and each chunk with a start-up, take few
-// measurements, also where the last row is not whole.
+// TestPeriodsWithinPeriods: rows of chunks, with a switch before each row and a start-up before each chunk, need few
+// measurements, also if the last row is partial.
 func TestPeriodsWithinPeriods(t *testing.T) {
 	asked := 0
 	measure := func(i int) pair {
@@ -113,10 +113,10 @@ func TestPeriodsWithinPeriods(t *testing.T) {
 	}
 }
 
-// TestLikeBefore: later periods that add the same at the samples are taken from the one before; one that differs at a sample is measured.
+// TestLikeBefore: a later period that adds the same at the samples copies the period before; one that differs at a sample is measured.
 func TestLikeBefore(t *testing.T) {
 	for _, c := range []struct {
-		odd, asked int // an index that takes more, and the measurements of 40 indices in periods of 8
+		odd, asked int // an index with an extra amount; measurements of 40 indices in periods of 8
 	}{{-1, 8 + 4*3}, {3, 8 + 10 + 3*3}, {16, 8 + 3 + 10 + 10 + 3}, {27, 8 + 3 + 3 + 10 + 10}} { // samples up to the odd one, then all eight
 		asked := 0
 		amount := func(i int) pair {
@@ -138,9 +138,10 @@ func TestLikeBefore(t *testing.T) {
 	}
 }
 
-// TestUnevenPlace: the last index lies on the line of its own place while another place is not yet even: of seven periods of two, the last two repeat.
+// TestUnevenPlace: the last index is on the line of its own place in the period while another place is not yet even: of seven periods of two, the last
+// two repeat.
 func TestUnevenPlace(t *testing.T) {
-	uneven := []float64{0, 7, 0, 50} // of the first place in its first periods; then as the second, the period's number
+	uneven := []float64{0, 7, 0, 50} // the first place in its first periods; later, and at the second place, the period's number
 	measure := func(i int) pair {
 		if i%2 == 0 && i/2 < len(uneven) {
 			return pair{uneven[i/2], 0}
@@ -158,7 +159,7 @@ func TestUnevenPlace(t *testing.T) {
 	}
 }
 
-// TestDistinct: an even series has two of the four periods measured for the check alone; one of fewer indices has them all, up to a period.
+// TestDistinct: of the four periods that an even series measures, two only check it; a series within one period measures every index.
 func TestDistinct(t *testing.T) {
 	for _, c := range []struct{ n, period, want int }{{100, 2, 4}, {3, 8, 3}, {8, 8, 8}, {10, 8, 8}, {26, 8, 10}, {33, 8, 16}, {1, 1, 1}, {100, 5, 10}} {
 		s := New(c.n, func(i int) pair { return pair{float64(i / c.period), 0} }, c.period)
@@ -168,7 +169,7 @@ func TestDistinct(t *testing.T) {
 	}
 }
 
-// TestFrom: a beginning of two periods of three and a growth by hand.
+// TestFrom: a start of two periods of three, then growth, by hand.
 func TestFrom(t *testing.T) {
 	s := From([]pair{{0, 1}, {2, 1}, {5, 1}, {10, 2}, {12, 2}, {16, 2}}, 3, pair{10, 1})
 	for i, want := range map[int]pair{0: {0, 1}, 5: {16, 2}, 6: {20, 3}, 8: {26, 3}, 9: {30, 4}, 14: {46, 5}} {

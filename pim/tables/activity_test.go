@@ -11,7 +11,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// counted runs a head command by command, and counts its commands beside the machine. Package dram's meter says for how long rows are open.
+// counted runs a head command by command and counts commands independently of the machine. Package dram's meter measures how long rows are
+// open.
 func counted(b *machine.Runner, d *dram.Spec, h machine.Head) machine.Activity {
 	var a machine.Activity
 	meter, banks := dram.NewEnergyMeter(d, 1), float64(d.Banks())
@@ -38,8 +39,8 @@ func counted(b *machine.Runner, d *dram.Spec, h machine.Head) machine.Activity {
 	return a
 }
 
-// TestActivityBeyondTheBuffer: keys beyond the score buffer are scored twice, and the table counts each of them. Contexts end on
-// both sides of the buffer's and of a row's end.
+// TestActivityBeyondTheBuffer: keys beyond the score buffer are scored twice, and the table counts both. Contexts end on both
+// sides of the end of the buffer and of a row.
 func TestActivityBeyondTheBuffer(t *testing.T) {
 	for _, c := range []struct {
 		buffer    units.Bytes
@@ -70,9 +71,9 @@ func TestActivityBeyondTheBuffer(t *testing.T) {
 	}
 }
 
-// TestActivityByHand: 4 MACAs for 16 keys and 1 for 4 values (lab/docs/model-dimm.md), of 16 banks, for each query head, and 4 more for each 16 keys
-// beyond the score buffer. Each row of keys and each of values opens 16 banks; an append opens the key's bank and the value's
-// four, of which the key's may be one that it opens again.
+// TestActivityByHand: for each query head, 4 MACAs for 16 keys and 1 for 4 values (lab/docs/model-dimm.md), in 16 banks, and 4 more for each 16 keys
+// beyond the score buffer. Each row of keys or values opens 16 banks. An append opens the key's bank and the value's four, and may open the key's
+// again.
 func TestActivityByHand(t *testing.T) {
 	spec := pim.Default()
 	spec.ScoreBuffer = 2 * units.KiB // 1,024 scores of one query head

@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestBoundsAreTheRun compares the table of scored bounds with the program that scores them, command by
-// command, and with what a single load takes.
+// TestBoundsAreTheRun compares the table of scored bounds with a command-by-command run of the scoring
+// program, and with a single load.
 func TestBoundsAreTheRun(t *testing.T) {
 	d := parts.DDR4(t)
 	for _, by := range []string{SelectBank, SelectRank} {
@@ -44,7 +44,7 @@ func TestBoundsAreTheRun(t *testing.T) {
 						t.Fatalf("%s, %d query heads (%v), %d bounds:\ntable %+v\nrun   %+v", by, queries, perQuery, n, got, want)
 					}
 				})
-				// tRCD, 8 bursts at tCCD_L, CWL, a burst, tWR, tRP; and before that 8 reads and the turn of the bus.
+				// tRCD, 8 bursts at tCCD_L, CWL, a burst, tWR, tRP; before that, 8 reads and the bus turnaround.
 				if store := int64(22 + 7*8 + 16 + 4 + 24 + 22); table.Store != store || table.Update != store+7*8+22+4+2-16 || table.Select(0) != 0 {
 					t.Errorf("a bound is stored in %d clocks, updated in %d; none are scored in %d", table.Store, table.Update, table.Select(0))
 				}

@@ -45,7 +45,7 @@ func drawRank(t *rapid.T) (*pim.Spec, *dram.Spec, pim.HeadShape) {
 	}
 	if _, err := machine.NewProgram(spec, d, shape, nil); err != nil {
 		if strings.Contains(err.Error(), "REFs") && shape.ValueDim > 0 {
-			t.Skip(err) // the rows of wide keys take longer than REFs can wait
+			t.Skip(err) // rows of wide keys take longer than REFs can wait
 		}
 		t.Fatal(err)
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/l3sim/l3sim/pim/machine"
 )
 
-// TestTransfersByHand: each burst follows the last by a fixed distance, and the last one adds its own time.
+// TestTransfersByHand: bursts follow each other at a fixed distance, and the last one adds its own time.
 func TestTransfersByHand(t *testing.T) {
 	table := TransferTable{geometry: pim.Geometry{QueryBursts: 3, KeyBursts: 5, ValueBursts: 2, ChunkTokens: 9}, burst: 4, stage: 6, take: 8}
 	if table.QueryBursts() != 3 || table.KVBursts() != 5+2 || table.Scales(7) != 28 || table.Scales(0) != 0 {
@@ -38,7 +38,7 @@ func TestTablesOfNothing(t *testing.T) {
 	if table.RowTokens() != 512 || table.WithRefresh(80) != 100 || table.WithRefresh(81) != 102 || table.WithRefresh(0) != 0 {
 		t.Errorf("%d tokens a row; 80 clocks take %d", table.RowTokens(), table.WithRefresh(80))
 	}
-	if table.refreshInterval = 20; table.WithRefresh(3) != 63 { // all but a clock refreshes
+	if table.refreshInterval = 20; table.WithRefresh(3) != 63 { // all but one clock is refresh
 		t.Errorf("3 clocks take %d", table.WithRefresh(3))
 	}
 }

@@ -26,8 +26,8 @@ func TestPaceByHand(t *testing.T) {
 	}
 }
 
-// TestPacedListsByHand: under a power limit that binds, the time of a list is that of its activations: one row of keys and one of values in
-// 16 banks for each 512 tokens, 32 for each further row, and 5 for the append.
+// TestPacedListsByHand: if the power limit is the bottleneck, a list takes the time of its activations: 16 banks for a row of keys and 16
+// for a row of values for each 512 tokens, 32 for each further row, and 5 for the append.
 func TestPacedListsByHand(t *testing.T) {
 	table, err := NewKernelTable(pim.Default(), parts.DDR4(t), oneHead)
 	parts.Must(t, err)

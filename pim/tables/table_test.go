@@ -66,7 +66,7 @@ func tableDiffers(table *KernelTable, spec *pim.Spec, d *dram.Spec, shape pim.He
 	if got := table.Activity(context); got != alone {
 		return fmt.Errorf("%d tokens alone (append: %v):\ntable %+v\nrun   %+v", context, h.Appends, got, alone)
 	}
-	turns := !h.Appends && context <= 4096 // two, three or four short heads may take turns
+	turns := !h.Appends && context <= 4096 // short heads may repeat in cycles of two, three or four
 	heads := 5
 	if turns {
 		heads = 17
@@ -82,8 +82,8 @@ func tableDiffers(table *KernelTable, spec *pim.Spec, d *dram.Spec, shape pim.He
 	return nil
 }
 
-// shrinkTime bounds how long TestTableIsTheRun looks for a smaller shape that fails. Rapid looks at its clock too seldom: for
-// each number that it lowers it may draw the same shape, whose tables take seconds, hundreds of times.
+// shrinkTime bounds how long TestTableIsTheRun looks for a smaller failing shape. Rapid rarely checks its time limit: it may
+// draw the same shape hundreds of times, and each takes seconds.
 const shrinkTime = 20 * time.Second
 
 func TestTableIsTheRun(t *testing.T) {
@@ -91,7 +91,7 @@ func TestTableIsTheRun(t *testing.T) {
 		t.Skip("long, and one goroutine")
 	}
 	outcomes := map[string]error{}      // by what was drawn
-	var last time.Time                  // when no further shapes are tried, once one has failed
+	var last time.Time                  // after a failure, no further shapes are tried then
 	deep.Cases(t, 3, func(t *rapid.T) { // the tables take most of the time: several lengths for each
 		spec, d, shape := drawRank(t)
 		longest := 8_000 / shape.Queries
@@ -118,7 +118,8 @@ func TestTableIsTheRun(t *testing.T) {
 	})
 }
 
-// TestAppendBesideOneChunk: these ranks take two clocks longer for the append of a head of several chunks than of one chunk.
+// TestAppendBesideOneChunk: on these ranks an append to a head of several chunks takes two clocks longer than to a head of
+// one.
 func TestAppendBesideOneChunk(t *testing.T) {
 	spec := pim.Default()
 	spec.Activation, spec.Precision.Preset, spec.MACLatency, spec.SoftmaxLatency, spec.MACsPerRead, spec.Multipliers = pim.Simultaneous, "fp32", 4, 3, 1, 4
@@ -134,7 +135,7 @@ func TestAppendBesideOneChunk(t *testing.T) {
 	}
 }
 
-// TestAppendSettlesLate: on this rank a head's second chunk gives back a clock that the append took, and the third one takes it again.
+// TestAppendSettlesLate: on this rank a head's second chunk regains a clock that the append lost, and the third chunk loses it again.
 func TestAppendSettlesLate(t *testing.T) {
 	spec := pim.Default()
 	spec.Activation, spec.Precision.Preset, spec.BeyondBuffer, spec.ScoreBuffer = pim.Simultaneous, "paper", pim.Segment, units.KiB
@@ -151,8 +152,8 @@ func TestAppendSettlesLate(t *testing.T) {
 	}
 }
 
-// TestAppendFarAhead: with a tRC of half a row the append shifts when a bank's rows open, further with every row, and from chunk to chunk: what
-// rows stay open for grows, by the newest token's place. The table knows it, and is made without running every length.
+// TestAppendFarAhead: if tRC is half a row, the append delays the opening of a bank's rows, more with every row and chunk, so the time that
+// rows stay open depends on the newest token's place. The table models this without running every length.
 func TestAppendFarAhead(t *testing.T) {
 	for _, name := range []string{"tRC", "tRRD_L", "tFAW"}[:deep.Of(1, 3, 3)] {
 		d := *parts.DDR4(t)
@@ -171,7 +172,7 @@ func TestAppendFarAhead(t *testing.T) {
 	}
 }
 
-// TestThreeTakeTurns: heads without an append whose ends repeat after three of them.
+// TestThreeTakeTurns: heads without an append whose ends repeat every third head.
 func TestThreeTakeTurns(t *testing.T) {
 	spec := pim.Default()
 	spec.Activation, spec.Precision.Preset, spec.BeyondBuffer, spec.MACLatency, spec.SoftmaxLatency, spec.MACsPerRead = pim.Simultaneous, "paper", pim.Refetch, 1, 29, 2
@@ -184,7 +185,7 @@ func TestThreeTakeTurns(t *testing.T) {
 	}
 }
 
-// TestEndsBehindOddRows: behind an odd number of rows the heads of this rank end up to eight clocks later or sooner than behind an even one.
+// TestEndsBehindOddRows: on this rank a head's end shifts by up to eight clocks after an odd number of rows.
 func TestEndsBehindOddRows(t *testing.T) {
 	deep.Only(t)
 	spec := pim.Default()
@@ -283,9 +284,8 @@ func TestLookUpsDoNotAllocate(t *testing.T) {
 	}
 }
 
-// Heads whose newest token begins a row, or a segment of the score buffer, or
-// lies just behind: in sequence these end otherwise than all others. So does a
-// context of many rows and segments.
+// Heads whose newest token begins a row or a segment of the score buffer, or is the next one: in
+// sequence these end unlike all others. So does a context of many rows and segments.
 func TestTableWhereRowsAndSegmentsBegin(t *testing.T) {
 	x16, x8 := "ddr4-2400-16gb-x16", "ddr4-3200-8gb-x8"
 	for i, c := range []struct {
@@ -336,8 +336,7 @@ func TestTableWhereRowsAndSegmentsBegin(t *testing.T) {
 	}
 }
 
-// A REF in each tREFI: computing takes its part of it, and a part that is begun
-// counts as a clock.
+// A REF in each tREFI: computing takes the rest, and a started clock counts as one.
 func TestWithRefreshByHand(t *testing.T) {
 	table, err := NewKernelTable(pim.Default(), parts.DDR4(t), oneHead)
 	if err != nil {
@@ -350,7 +349,7 @@ func TestWithRefreshByHand(t *testing.T) {
 	}
 }
 
-// Where a burst has room for the weights of more tokens than the banks score at once, it carries no more: a run is made of chunks.
+// A burst may have room for the weights of more tokens than the banks score at once; it then carries only one chunk's.
 func TestSkippingWithFewBanks(t *testing.T) {
 	d := parts.Of(t, "ddr5-4800-16gb-x16")
 	d.BankGroups = 2
@@ -366,13 +365,13 @@ func TestSkippingWithFewBanks(t *testing.T) {
 	}
 }
 
-// Tables of rank-level units take as few runs as others: columns of a visit and visits of a row are skipped, too. With seven query heads or more
-// half of a row of 4 bits is a visit. With a small score buffer segments are skipped.
+// Tables of rank-level units take as few runs as others: repeated columns of a visit and visits of a row are skipped, too. With seven query
+// heads or more, a visit is half of a row of 4 bits. With a small score buffer segments are skipped.
 func TestTablesOfRankLevelUnitsAreShort(t *testing.T) {
 	for _, c := range []struct {
 		queries, bits int
 		buffer        units.Bytes
-		most          int64 // commands; measured chunk by chunk 4 bits took 133 and 275 million, with every segment 1 KiB took 19 and 11 million, with every token's end 5 million
+		most          int64 // commands; without skipping, 4 bits took 133 and 275 million, 1 KiB 19 and 11 million, each token's end 5 million
 	}{{7, 4, 256 * units.KiB, 7e6}, {5, 16, units.KiB, 3e6}} {
 		spec := pim.Default()
 		spec.ProcessingUnit, spec.ScoreBuffer = pim.RankLevelUnit, c.buffer
@@ -386,8 +385,8 @@ func TestTablesOfRankLevelUnitsAreShort(t *testing.T) {
 	}
 }
 
-// A rank-level unit reads open banks for one query head after another: its reads for all but the first follow at the bus's rate and do not wait
-// for the next banks' activation, however few tokens there are.
+// A rank-level unit reads open banks for one query head after another: after the first, reads follow at the bus's rate and do not wait for the
+// next banks' activation, even with few tokens.
 func TestPassesReadOpenBanks(t *testing.T) {
 	spec := pim.Default()
 	spec.ProcessingUnit, spec.Multipliers = pim.RankLevelUnit, 16
@@ -405,8 +404,8 @@ func TestPassesReadOpenBanks(t *testing.T) {
 	b.Attention(1)
 }
 
-// Where keys have scales by element, q is loaded anew for each group: the first chunk of a group is not skipped, although those before it
-// have repeated.
+// If keys have scales by element, q is loaded again for each group: the first chunk of a group is not skipped, even if the chunks before
+// it repeated.
 func TestSkippingStopsAtGroups(t *testing.T) {
 	for _, queries := range []int{40, 100} {
 		spec := pim.Default()
@@ -424,8 +423,8 @@ func TestSkippingStopsAtGroups(t *testing.T) {
 	}
 }
 
-// A row of 3,840 tokens that these banks read in two visits, with a switch between them: chunks of the second do not repeat those of
-// the first, however alike they begin.
+// These banks read a row of 3,840 tokens in two visits, with a switch between them: chunks of the second do not repeat those of the
+// first, even if they begin alike.
 func TestSkippingStopsAtVisits(t *testing.T) {
 	spec := pim.Default()
 	spec.BeyondBuffer, spec.Precision.Preset, spec.ScoreBuffer, spec.MACLatency, spec.SoftmaxLatency = pim.Refetch, "fp32", units.KiB, 1, 0
@@ -444,8 +443,7 @@ func TestSkippingStopsAtVisits(t *testing.T) {
 	}
 }
 
-// A constraint that reaches back further than many chunks: what repeats for less
-// than that is not skipped.
+// If a constraint reaches back over many chunks, a shorter repetition is not skipped.
 func TestSkippingUnderLongConstraints(t *testing.T) {
 	for _, ras := range []int{500, 1000, 3000} {
 		d := parts.DDR4(t)

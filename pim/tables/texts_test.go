@@ -7,7 +7,7 @@ import (
 	"github.com/l3sim/l3sim/pim"
 )
 
-// TestValuesInKeysHaveNoTable: tables are of values that are stored by themselves.
+// TestValuesInKeysHaveNoTable: tables exist only for values with storage of their own.
 func TestValuesInKeysHaveNoTable(t *testing.T) {
 	const want = "value_in_key = true: expected false: tables of clocks are of values stored by themselves"
 	shape := pim.HeadShape{HeadDim: 576, ValueDim: 512, Queries: 1, ElementBits: 16, ValueInKey: true}

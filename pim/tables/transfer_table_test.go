@@ -55,9 +55,8 @@ func drawTransfers(t *rapid.T, g *pim.Geometry) []machine.Transfer {
 	return transfers
 }
 
-// The table's clocks of heads, whole and in parts, added up are those of the
-// commands of all one after another, to the clock: for random parts, shapes, head
-// counts and lengths.
+// For random parts, shapes, head counts and lengths, the table's clocks of whole and partial heads
+// add up to those of their commands in sequence.
 func TestTransferTableIsTheRun(tb *testing.T) {
 	rapid.Check(tb, func(t *rapid.T) {
 		_, d, shape := drawRank(t)
@@ -76,7 +75,7 @@ func TestTransferTableIsTheRun(tb *testing.T) {
 	})
 }
 
-// The same from every place in a chunk on, and from a row's ends.
+// The same from every place in a chunk and from a row's ends.
 func TestTransferTableFromEveryPlace(t *testing.T) {
 	d := parts.DDR4(t)
 	table, err := NewTransferTable(d, oneHead)
@@ -94,11 +93,10 @@ func TestTransferTableFromEveryPlace(t *testing.T) {
 	}
 }
 
-// The lengths that the node meets, in numbers worked out by hand. 16 tokens: the
-// 16 banks open in 114 clocks, tRCD later the last one's first key burst goes, 48
-// more follow at tCCD_S, and write recovery (16 + 4 + 24) and tRP close: 394 for the
-// keys, 394 for the values. A whole row of 512 has 2,048 bursts: 114 + 22 + 2,032 · 4
-// + 44 + 22. Nothing of it is hidden, so that H heads take H times as much.
+// The lengths that the node meets, by hand. 16 tokens: the 16 banks open in 114 clocks; tRCD later
+// comes the last bank's first key burst; 48 more follow at tCCD_S; write recovery (16 + 4 + 24) and
+// tRP close: 394 for the keys, 394 for the values. A whole row of 512 has 2,048 bursts: 114 + 22 +
+// 2,032 · 4 + 44 + 22. Nothing overlaps, so H heads take H times as long.
 func TestTransferClocksByHand(t *testing.T) {
 	d := parts.DDR4(t)
 	table, err := NewTransferTable(d, oneHead)
@@ -130,10 +128,10 @@ func TestTransferClocksByHand(t *testing.T) {
 	}
 }
 
-// The same on DDR5-4800: 32 banks open in 248 clocks, tRCD is 39, bursts follow at 8, write recovery (38 + 8 + 72) and tRP of
-// 39. A key's bursts lie in one bank, 24 clocks apart: tCCD_L_WR2, since a burst of x8 chips is a whole code word. ACTs and
-// WRs of two clocks share the command bus: an ACT due on the second clock of a WR comes one later, and so does its bank's first WR, on whose second
-// clock another ACT is due then: a clock in every 41 while the banks open, 6 in all.
+// The same on DDR5-4800: 32 banks open in 248 clocks, tRCD is 39, bursts follow at 8, write recovery is 38 + 8 + 72 and tRP 39. A key's bursts are
+// in one bank, 24 clocks apart: tCCD_L_WR2, since a burst of x8 chips is a whole code word. ACTs and WRs of two clocks share the command bus: an
+// ACT due on a WR's second clock comes one clock later, and so does its bank's first WR, which delays another ACT: one clock in every 41 while the
+// banks open, 6 in all.
 func TestTransferClocksByHandOnDDR5(t *testing.T) {
 	d := parts.DDR5(t)
 	table, err := NewTransferTable(d, oneHead)
@@ -150,8 +148,8 @@ func TestTransferClocksByHandOnDDR5(t *testing.T) {
 	}
 }
 
-// TestRowsReadBack: whole rows read back take what their commands take, to the clock: by hand, 16 activations (114 clocks), tRCD,
-// 2,047 more bursts, and tRTP (12) and tRP until all banks are closed, for keys and for values.
+// TestRowsReadBack: reading back whole rows takes, by hand, 16 activations (114 clocks), tRCD, 2,047 more bursts, and tRTP (12)
+// and tRP until all banks are closed, for keys and for values.
 func TestRowsReadBack(t *testing.T) {
 	d := parts.DDR4(t)
 	table, err := NewTransferTable(d, oneHead)
@@ -165,7 +163,7 @@ func TestRowsReadBack(t *testing.T) {
 	}
 }
 
-// With refresh a long transfer takes what the long-run rate says.
+// With refresh, long transfers run at the long-run rate.
 func TestTransfersRefreshAtTheLongRunRate(t *testing.T) {
 	deep.Only(t)
 	d := parts.DDR4(t)
@@ -215,7 +213,7 @@ func TestReadBack(t *testing.T) {
 			back := []machine.Transfer{{Geometry: g, Tokens: tokens, ReadBack: true}}
 			for _, refresh := range []bool{true, false} {
 				if !refresh && tokens > 8192 && !deep.Long() {
-					continue // every row as those before
+					continue // every row repeats the one before
 				}
 				_, plain := hostRun(t, d, refresh, back)
 				_, host := hostRun(t, advertised, refresh, back)
@@ -258,8 +256,8 @@ func BenchmarkNewTransferTable(b *testing.B) {
 	}
 }
 
-// A single token on DDR5, by hand: its key's four bursts lie in one bank, as far apart as the part asks for writes of a bank group, and its value's in
-// four banks, which open at tRRD_S. Both are then written and closed.
+// A single token on DDR5, by hand: its key's four bursts are in one bank, at the part's distance for writes of a bank group; its value's are in four
+// banks, which open at tRRD_S. Both are then written and closed.
 func TestDDR5TokenIsWritten(t *testing.T) {
 	for _, part := range []string{"ddr5-4800-16gb-x8", "ddr5-5600-16gb-x8"} {
 		d := parts.Of(t, part)
@@ -276,8 +274,8 @@ func TestDDR5TokenIsWritten(t *testing.T) {
 	}
 }
 
-// Scales of tokens follow their keys and values: a burst for each bank that has any of theirs, since 16 successive chunks share it. Both ends of a burst,
-// a row and a bank's turn, by hand: 960 tokens a row at 8 bits, 16 tokens a chunk, 256 a burst.
+// Scales follow the keys and values of their tokens: one burst for each bank that stores any of these, since 16 successive chunks share it. Checked by
+// hand at both ends of a burst, a row and a bank's share: 960 tokens a row at 8 bits, 16 tokens a chunk, 256 a burst.
 func TestScaleBurstsByHand(t *testing.T) {
 	d := parts.DDR4(t)
 	table, err := NewTransferTable(d, pim.HeadShape{HeadDim: 128, Queries: 1, ElementBits: 16, KVBits: 8, ScaleBytes: 4})

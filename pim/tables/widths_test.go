@@ -9,8 +9,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestEqualWidths: heads whose values are as wide as their keys take the clocks, commands and transfers that they took while
-// heads had one width.
+// TestEqualWidths: heads with equal widths of values and keys take the same clocks, commands and transfers as heads with one
+// shared width.
 func TestEqualWidths(t *testing.T) {
 	for i, c := range []struct {
 		part, unit string
@@ -46,8 +46,8 @@ func TestEqualWidths(t *testing.T) {
 	}
 }
 
-// TestLatentTable: tables of a latent are its runs, to the clock, from one token on, at the ends of rows of 112 and beyond the 896 that
-// a buffer of 42 KiB holds scores of.
+// TestLatentTable: tables of a latent equal its runs from one token on, around the ends of rows of 112 tokens, and beyond the 896
+// scores that a buffer of 42 KiB holds.
 func TestLatentTable(t *testing.T) {
 	spec := pim.Default()
 	spec.MACsPerRead, spec.ScoreBuffer = 8, 42*units.KiB

@@ -8,7 +8,8 @@ import (
 	"github.com/l3sim/l3sim/attention"
 )
 
-// TestRounder rounds as attention.RoundHalf does: next to each FP16 number, half way between two, and anywhere else.
+// TestRounder: the unit rounds as attention.RoundHalf does: near each FP16 number, half way between two, and
+// elsewhere.
 func TestRounder(t *testing.T) {
 	same := func(x float32) {
 		t.Helper()

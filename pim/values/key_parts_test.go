@@ -63,7 +63,7 @@ func TestKeyPartsAreTheDirectComputation(tb *testing.T) {
 // latentHead is the latent of DeepSeek's models: a key of 576 elements whose first 512 are the value.
 var latentHead = pim.HeadShape{HeadDim: 576, ValueDim: 512, ValueInKey: true, Queries: 4, ElementBits: 16}
 
-// TestLatentHead: attention over latents is the reference's within the bounds of the formats, and differs from that over other elements.
+// TestLatentHead: attention over latents agrees with the reference within the formats' bounds, and differs if elements change.
 func TestLatentHead(t *testing.T) {
 	d := parts.DDR4(t)
 	g, err := pim.NewGeometry(d, latentHead)
@@ -101,8 +101,8 @@ func TestLatentHead(t *testing.T) {
 	}
 }
 
-// TestKeyPartsByHand counts commands: each chunk of 16 tokens is read in 18 columns for scores and 16 for values by each pass, a row is
-// opened once where it holds all tokens, and a read-out has bursts for each of the value's.
+// TestKeyPartsByHand counts commands: each pass reads a chunk of 16 tokens in 18 columns for scores and 16 for values; a row that holds
+// all tokens opens once; a read-out has bursts for each of the value's.
 func TestKeyPartsByHand(t *testing.T) {
 	d, spec := parts.DDR4(t), precision("fp32")
 	for _, c := range []struct{ context, rows int }{{16, 1}, {100, 1}, {112, 1}, {113, 2}, {500, 5}} {
@@ -116,7 +116,7 @@ func TestKeyPartsByHand(t *testing.T) {
 			t.Errorf("%d tokens: %d WR, want %d", c.context, got, want)
 		}
 		opens := int64(c.rows)
-		if c.rows > 1 { // for scores and again for values, but that the last row of a pass may stay
+		if c.rows > 1 { // for scores and again for values; the last row of a pass may stay open
 			opens = int64(2 * c.rows)
 		}
 		if got := m.Commands[dram.ACT]; got != 16*opens+1 {

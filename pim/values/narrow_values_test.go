@@ -162,8 +162,8 @@ func (p *valueProblem) folded(t rapid.TB) (worst float64) {
 	return worst
 }
 
-// TestFoldedScalesBeyondBuffer: scales of values that rise by 32 or fall by as much from one third of 700 tokens to the next, over contexts of which
-// the score buffer holds a part: the largest scale is in the last segment, or in the first.
+// TestFoldedScalesBeyondBuffer: scales of values rise or fall by a factor of 32 between thirds of 700 tokens, and the score buffer holds only part
+// of the context: the largest scale is in the last segment, or in the first.
 func TestFoldedScalesBeyondBuffer(t *testing.T) {
 	for _, unit := range []string{pim.BankUnits, pim.RankLevelUnit} {
 		for _, beyond := range []string{pim.Refetch, pim.Segment} {
@@ -206,7 +206,7 @@ func TestScalesFit(t *testing.T) {
 			if e := int16(element); e < -1<<(bits-1) || e >= 1<<(bits-1) {
 				t.Fatalf("%v is %d in %d bits", v, e, bits)
 			}
-			// Scale and zero are off by 2^-11 of themselves; a zero of up to low/scale steps.
+			// Scale and zero are off by 2^-11 of themselves; a zero is up to low/scale steps.
 			slack := (high-low)*0x1p-10 + most*0x1p-10
 			if d := s.Decode(element) - v; max(d, -d) > s.Scale/2+slack {
 				t.Fatalf("%v of %v to %v is %v in %d bits", v, low, high, s.Decode(element), bits)
@@ -232,7 +232,7 @@ func TestScalesFit(t *testing.T) {
 	}
 }
 
-// TestNarrowRank: a rank gives the bits of one machine, decoded when written or not; a key whose scales it has not got is no number.
+// TestNarrowRank: a rank gives the bits of one machine, whether it decodes on write or on read; a key without its scales is NaN.
 func TestNarrowRank(tb *testing.T) {
 	rapid.Check(tb, func(t *rapid.T) {
 		spec := precision(rapid.SampledFrom([]string{"fp32", "paper"}).Draw(t, "precision"))

@@ -11,13 +11,11 @@ import (
 	pimmachine "github.com/l3sim/l3sim/pim/machine"
 )
 
-// replay executes a program in the order and at the clocks at which a machine
-// issues it: the check that the timed program computes what Run does.
-//
-// Each datum is valid only from the clock at which the hardware has it: a result
-// MACLatency after its MACA, what a burst carries after the burst, a weight
-// SoftmaxLatency after the last partial sums that it depends on. What an
-// instruction finds or makes before its operands are valid is NaN.
+// replay executes a program in the order and at the clocks of a machine, and checks that the timed
+// program computes what Run does. Each datum is valid only once the hardware has it: a result
+// MACLatency after its MACA, a burst's data after the burst, a weight SoftmaxLatency after the last
+// partial sums that it depends on. An instruction reads or produces NaN where its operands are not
+// yet valid.
 type replay struct {
 	*valueMachine
 	hosts [2][][]uint16 // keys and values of a transfer, by token
@@ -25,7 +23,7 @@ type replay struct {
 
 	write, read, mac, softmax int64 // clocks from command to validity
 
-	rows     []int64 // clock from which it is valid: cells, by row
+	rows     []int64 // clocks from which cells are valid, by row
 	query    []int64 // by query head and its bursts
 	partials []int64 // by result slot
 	scores   []int64 // maximum, sum and scores, by query head
@@ -33,8 +31,8 @@ type replay struct {
 	sums     []int64 // accumulators, by query head
 }
 
-// replayed runs the program on the machine and executes its commands on m. Hosts are
-// the keys and values that a transfer stores, or where it puts what it reads back.
+// replayed runs the program on the machine and executes its commands on m. hosts are the keys and
+// values that a transfer stores, or the destination of what it reads back.
 func replayed(m *valueMachine, machine *pimmachine.Machine, p *pimmachine.Program, data []headData, hosts [2][][]uint16) ([]headResult, error) {
 	if err := m.begin(p, data); err != nil {
 		return nil, err
@@ -109,11 +107,11 @@ func (r *replay) operands(clock int64, in *pimmachine.Instruction) {
 	}
 }
 
-// result makes what an instruction computed from early operands NaN, and says
-// from when on its result is valid.
+// result makes what an instruction computes from premature operands NaN, and sets the clock from
+// which its result is valid.
 func (r *replay) result(clock int64, in *pimmachine.Instruction) {
 	q, bursts := int(in.Query), r.mapping.QueryBursts
-	each := bursts / r.mapping.KeyBursts // of q that a burst of a key meets
+	each := bursts / r.mapping.KeyBursts // of q for a burst of a key
 	switch in.Op {
 	case pimmachine.OpAppendKey, pimmachine.OpAppendValue:
 		r.rows[in.Row] = clock + r.write

@@ -12,8 +12,8 @@ import (
 	"github.com/l3sim/l3sim/pim/machine"
 )
 
-// TestValuesSeeScaleMistakes: keys and values of 8 and 4 bits take their scales from the bytes that the program reads and stores, with units at the banks
-// and with one a rank. A read or an append of another place changes the outputs, or is refused.
+// TestValuesSeeScaleMistakes: 8-bit and 4-bit keys and values take their scales from the bytes that the program reads and stores, with bank units and
+// with a rank unit. A read or an append at a wrong place changes the outputs or is refused.
 func TestValuesSeeScaleMistakes(t *testing.T) {
 	for i, c := range []struct {
 		unit, part       string
@@ -137,7 +137,7 @@ func TestValuesSeeScaleMistakes(t *testing.T) {
 	}
 }
 
-// TestScalesAreWhereTheyAreStored: scale and zero come back from the bytes of every token's place, on every width of chips, and lie nowhere else.
+// TestScalesAreWhereTheyAreStored: scale and zero come back from the bytes of every token's place, on every chip width, and are nowhere else.
 func TestScalesAreWhereTheyAreStored(t *testing.T) {
 	for _, part := range []string{"ddr4-3200-8gb-x8", "ddr4-3200-8gb-x4", "ddr4-2400-16gb-x16", "ddr5-4800-16gb-x8", "ddr5-4800an-32gb-x4", "ddr5-5600-16gb-x16"} {
 		d, err := dram.LookupSpec(part)
@@ -168,8 +168,8 @@ func TestScalesAreWhereTheyAreStored(t *testing.T) {
 	}
 }
 
-// TestGroupOfSeveralColumns: the scales of a group's elements lie in more columns than the scales of the head's own tokens would, at the
-// head's end and where a page begins in the middle of a group.
+// TestGroupOfSeveralColumns: the scales of a group's elements take more columns than those of the head's own tokens, at the head's end
+// and where a page begins inside a group.
 func TestGroupOfSeveralColumns(t *testing.T) {
 	for _, c := range []struct {
 		part            string

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestStorageCauses: numbers that overflow are named in any case, those that lose digits where the loss matters and half of a tensor's are small, and rounding where it
-// matters and nothing else is to blame.
+// TestStorageCauses: the error names numbers that overflow; numbers that lose digits if the loss matters and half of a tensor's are small; and rounding if it matters
+// and has no other cause.
 func TestStorageCauses(t *testing.T) {
 	inf := float32(math.Inf(1))
 	exact := [][]float32{{1, 2}, {3, 4}, {5, 6}}

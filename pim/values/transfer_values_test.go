@@ -48,9 +48,8 @@ func replayTransfer(t parts.T, m *valueMachine, spec *pim.Spec, d *dram.Spec, he
 	return results
 }
 
-// Keys and values that a transfer stores, command by command with refresh, are
-// those that attention then reads: the same bits as with every token stored where
-// the mapping says. Read back, they are what was sent.
+// Attention reads the keys and values that a transfer stores, command by command with refresh: the
+// same bits as with every token stored by the mapping. Read back, they equal what was sent.
 func TestTransfersMoveValues(t *testing.T) {
 	latent := pim.HeadShape{HeadDim: 576, ValueDim: 512, Queries: 1, ElementBits: 16}
 	d := parts.DDR4(t)
@@ -113,8 +112,8 @@ func TestTransfersMoveValues(t *testing.T) {
 	}
 }
 
-// The same for any part of a head, on any part and shape: what a transfer leaves
-// in the cells is what Store leaves, no cell more and no cell less.
+// The same for any part of a head, on any part and shape: a transfer leaves in the cells exactly
+// what Store leaves.
 func TestTransfersFillTheCells(tb *testing.T) {
 	rapid.Check(tb, func(t *rapid.T) {
 		spec, d := pim.Default(), drawWidth(t, 4, 8, 16)

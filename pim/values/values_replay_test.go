@@ -87,7 +87,7 @@ func TestReplayOfALongHead(t *testing.T) {
 	}
 }
 
-// A unit that is slower than the timing believed shows in the values.
+// A unit that is slower than the timing assumes shows in the values.
 func TestReplaySeesDataThatIsTooLate(t *testing.T) {
 	p := &valueProblem{spec: pim.Default(), device: parts.DDR4(t), shape: halfHead, heads: []machine.Head{{Context: 100, Appends: true}}, rows: 2}
 	r := rand.New(rand.NewPCG(1, 1))
@@ -109,7 +109,7 @@ func TestReplaySeesDataThatIsTooLate(t *testing.T) {
 		}
 		slowSpec, slowDevice := *p.spec, *p.device
 		c.slow(&slowSpec, &slowDevice)
-		clock.Spec, clock.Device = &slowSpec, &slowDevice // what the replay believes; the timing state is as it was
+		clock.Spec, clock.Device = &slowSpec, &slowDevice // the replay's view; the timing state is unchanged
 		results, err := replayed(m, clock, program, data, [2][][]uint16{})
 		if err != nil {
 			t.Fatal(err)
@@ -120,11 +120,10 @@ func TestReplaySeesDataThatIsTooLate(t *testing.T) {
 	}
 }
 
-// A machine that does not wait for one of an instruction's operands computes
-// with what is not there yet.
+// A machine that does not wait for one of an instruction's operands computes with missing data.
 func TestReplaySeesMissingWaits(t *testing.T) {
 	p := &valueProblem{spec: pim.Default(), device: parts.DDR4(t), shape: halfHead, heads: []machine.Head{{Context: 100, Appends: true}}, rows: 2}
-	p.spec.Activation, p.device.TRCD = pim.Simultaneous, 4 // hide no wait behind an activation
+	p.spec.Activation, p.device.TRCD = pim.Simultaneous, 4 // activation hides no wait
 	p.vectors = []headVectors{dataKinds[1].vectors(rand.New(rand.NewPCG(1, 1)), StoreFP16, p.shape, 100)}
 	for _, c := range []struct {
 		name   string

@@ -39,7 +39,7 @@ func drawWidth(t *rapid.T, widths ...int) *dram.Spec {
 func drawPages(t *rapid.T, g *pim.Geometry, n int) (list pim.TokenList) {
 	row := g.RowTokens / g.ChunkTokens
 	page := min(1<<rapid.IntRange(0, 5).Draw(t, "log page"), row)
-	for row%page != 0 { // no page lies over the end of a row
+	for row%page != 0 { // no page crosses the end of a row
 		page /= 2
 	}
 	order := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "order"), 1)).Perm((g.Rows(n) + 2) * row / page)
@@ -53,7 +53,7 @@ func drawPages(t *rapid.T, g *pim.Geometry, n int) (list pim.TokenList) {
 // headVectors are the operands of one head.
 type headVectors struct {
 	q, k, v [][]uint16
-	narrow  *narrowTokens // what k and v stand for; nil: 16 bits
+	narrow  *narrowTokens // the numbers that k and v represent; nil: 16 bits
 	fp8     bool          // elements are FP8
 }
 
@@ -74,7 +74,7 @@ type dataKind struct {
 	element func(r *rand.Rand, part, token, e int) float64 // of q (0), k (1) or v (2)
 }
 
-// dataKinds take the formats to all of their limits.
+// dataKinds reach every limit of the formats.
 var dataKinds = []dataKind{
 	{"small", func(r *rand.Rand, part, _, _ int) float64 { return r.NormFloat64() * []float64{0.01, 1, 1}[part] }},
 	{"ordinary", func(r *rand.Rand, _, _, _ int) float64 { return r.NormFloat64() }},
@@ -157,7 +157,7 @@ func drawProblem(tb testing.TB, t *rapid.T) *valueProblem {
 	}
 	if p.shape.StoredBits() < 16 && !p.shape.KVFloat && rapid.Bool().Draw(t, "scales in rows") {
 		p.shape.ScaleBytes = 4
-		for p.shape.KeyGroup > 0 && p.shape.KeyGroup < p.shape.HeadDim { // as many places as tokens
+		for p.shape.KeyGroup > 0 && p.shape.KeyGroup < p.shape.HeadDim { // so that each token has a place
 			p.shape.KeyGroup *= 2
 		}
 		if _, err := pim.NewGeometry(p.device, p.shape); err != nil { // rows that such groups do not divide
@@ -194,8 +194,8 @@ func drawProblem(tb testing.TB, t *rapid.T) *valueProblem {
 	return p
 }
 
-// machine returns a machine with the heads' tokens stored, but for those that
-// are appended, and the data of its heads.
+// machine returns a machine with the heads' tokens stored, except those that are appended, and the
+// data of its heads.
 func (p *valueProblem) machine(t rapid.TB) (*valueMachine, *machine.Program, []headData) {
 	m, err := newValueMachine(p.spec, p.device, p.shape, p.storage, p.rows)
 	if err != nil {
@@ -233,7 +233,7 @@ func (p *valueProblem) machine(t rapid.TB) (*valueMachine, *machine.Program, []h
 	return m, program, data
 }
 
-// direct returns the direct computation of the problem, which rounds by a library.
+// direct returns the direct computation of the problem, rounded by a library.
 func (p *valueProblem) direct(t rapid.TB) *direct {
 	x, err := newDirect(p.spec, p.device, p.shape)
 	if err != nil {
@@ -261,15 +261,15 @@ func sameBits(a, b float32) bool {
 	return math.Float32bits(a) == math.Float32bits(b) || a != a && b != b
 }
 
-// The program gives, bit for bit, what a direct computation with the same
-// roundings in the same order gives: for random data, shapes, lengths,
-// precisions, chip widths, storage formats, and beyond the score buffer.
+// The program gives, bit for bit, the result of a direct computation with the same roundings in the
+// same order: for random data, shapes, lengths, precisions, chip widths, storage formats, and
+// beyond the score buffer.
 func TestValuesAreTheDirectComputation(tb *testing.T) {
 	rapid.Check(tb, func(t *rapid.T) { drawProblem(tb, t).compare(t) })
 }
 
 // The same for the paper's formats on every kind of data, every head dimension, every width of keys and values
-// and every size of a group. Of the pairs of a kind of data and a dimension every other one is left to long runs.
+// and every group size. Short runs take every other pair of kind and dimension.
 func TestPaperFormatsAreTheDirectComputation(t *testing.T) {
 	for at := range dataKinds {
 		kind := &dataKinds[at]

@@ -12,8 +12,7 @@ import (
 	"github.com/l3sim/l3sim/pim"
 )
 
-// What FP16 cannot hold because it is too small fails, whatever rounding to
-// storage costs, and the reason says so.
+// Numbers too small for FP16 fail whatever the error of storage, and the reason says so.
 func TestVerifyNamesUnderflow(t *testing.T) {
 	normal := func() func() float64 {
 		r := rand.New(rand.NewPCG(1, 2))
@@ -68,8 +67,8 @@ func TestVerifyNamesUnderflow(t *testing.T) {
 	}
 }
 
-// TestErrorOfTheSum: of equal tokens in one chunk, addition k of an FP16 softmax sum rounds k/16 of the total by up to u = 2^-11 of it. Over
-// ten chunks each of these is added besides, and errors within a chunk are at most those of a chunk alone.
+// TestErrorOfTheSum: of equal tokens in one chunk, addition k of an FP16 softmax sum rounds k/16 of the total by up to u = 2^-11 of it. Ten
+// chunks add up their errors, and errors within a chunk are at most those of a single chunk.
 func TestErrorOfTheSum(t *testing.T) {
 	grows := func(n int) (squares float64) {
 		for k := 2; k <= n; k++ {
@@ -130,7 +129,7 @@ func TestToleranceIsTight(t *testing.T) {
 	}
 }
 
-// Keys that hardly count, or not at all, add nothing to the tolerance.
+// Keys of little or no weight add nothing to the tolerance.
 func TestToleranceOfPeakedScores(t *testing.T) {
 	for _, keys := range []int{3000, 4828} {
 		x := oneCase(t, synthetic{queryHeads: 1, kvHeads: 1, queries: 2, keys: keys, dim: 80, size: 15})
@@ -144,7 +143,7 @@ func TestToleranceOfPeakedScores(t *testing.T) {
 	}
 }
 
-// Without any value other than 0 there is no relative error, and nothing fails.
+// If all values are 0 there is no relative error, and nothing fails.
 func TestVerifyZeros(t *testing.T) {
 	for _, summed := range []string{".q.k.v", ".v", ".q"} {
 		x := oneCase(t, synthetic{queryHeads: 2, kvHeads: 1, queries: 2, keys: 40, dim: 16, element: func(part string, token, e int) float64 {

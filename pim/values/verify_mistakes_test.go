@@ -35,7 +35,7 @@ func spoil(memory func(*valueMachine), instruction func(*machine.Program, *machi
 	}
 }
 
-// bank returns what a chip holds of one bank in a row, and has the machine decode it at each read.
+// bank returns a chip's share of one bank's row, and makes the machine decode it at each read.
 func bank(m *valueMachine, chip, row, ordinal int) [][]byte {
 	m.decoded = nil
 	var columns [][]byte
@@ -46,8 +46,7 @@ func bank(m *valueMachine, chip, row, ordinal int) [][]byte {
 	return columns
 }
 
-// Every mistake in storing, mapping or issuing shows in verify, the slightest
-// included: outputs are compared bit for bit.
+// Verify detects every mistake in storing, mapping or issuing: outputs are compared bit for bit.
 func TestVerifySeesMistakes(t *testing.T) {
 	x := oneCase(t, synthetic{queryHeads: 1, kvHeads: 1, queries: 1, keys: 300, dim: 128, size: 1})
 	clearBanks := func(row, first, n int) func(*valueMachine) {
@@ -70,7 +69,7 @@ func TestVerifySeesMistakes(t *testing.T) {
 	}{
 		{"no mistake", nil, nil, true, false},
 		{"re-layout off", func(m *valueMachine) {
-			m.mapping.Exchange.Group = 1 // beats pass as they come; the program is what it was
+			m.mapping.Exchange.Group = 1 // beats pass unchanged; the program is the same
 			for token := range x.Keys - 1 {
 				at := token * x.HeadDim
 				if err := m.store(0, token, x.storedK[at:at+x.HeadDim], x.storedV[at:at+x.HeadDim]); err != nil {

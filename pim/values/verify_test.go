@@ -232,7 +232,7 @@ func TestVerify128K(t *testing.T) {
 	}
 }
 
-// What the formats cannot hold fails, and the reason says so.
+// Numbers that the formats cannot hold fail, and the reason says so.
 func TestVerifyReasons(t *testing.T) {
 	large := synthetic{queryHeads: 1, kvHeads: 1, queries: 1, keys: 40, dim: 128, size: 60000, dtype: "F32"}
 	contested := oneCase(t, synthetic{queryHeads: 1, kvHeads: 1, queries: 1, keys: 400, dim: 128, size: 400})

@@ -12,8 +12,8 @@ import (
 	"github.com/l3sim/l3sim/pim/machine"
 )
 
-// TestWidthsAreTheReference: keys and values of different widths give attention in float64 to the bound of their formats, and the direct
-// computation bit for bit, in the banks and in a rank-level unit.
+// TestWidthsAreTheReference: keys and values of different widths agree with float64 attention within the formats' bounds, and with the
+// direct computation bit for bit, in the banks and in a rank-level unit.
 func TestWidthsAreTheReference(t *testing.T) {
 	for i, s := range []synthetic{
 		{queryHeads: 4, kvHeads: 1, queries: 2, keys: 130, dim: 576, valueDim: 512, size: 1},
@@ -64,7 +64,7 @@ func TestLatentValues(t *testing.T) {
 	}
 }
 
-// TestSwappedBurstsShow: commands that take a key to have as many bursts as a value, or a value to lie at the columns of a key, do not pass.
+// TestSwappedBurstsShow: commands that assume as many bursts for a key as for a value, or a value at a key's columns, fail.
 func TestSwappedBurstsShow(t *testing.T) {
 	for _, s := range []synthetic{
 		{queryHeads: 1, kvHeads: 1, queries: 1, keys: 40, dim: 576, valueDim: 512, size: 1}, {queryHeads: 1, kvHeads: 1, queries: 1, keys: 400, dim: 192, valueDim: 128, size: 1},
@@ -97,7 +97,7 @@ func TestSwappedBurstsShow(t *testing.T) {
 			for _, unit := range []string{pim.BankUnits, pim.RankLevelUnit} {
 				spec := precision("fp32")
 				spec.ProcessingUnit = unit
-				right := change == nil || unit == pim.RankLevelUnit && name == "a query of a value's bursts" // which loads none
+				right := change == nil || unit == pim.RankLevelUnit && name == "a query of a value's bursts" // which has no load
 				if r, err := verify(t.Context(), spec, parts.DDR4(t), x, spoil(nil, change)); err != nil || r.Pass != right {
 					t.Errorf("%+v, %s, %s: %+v, %v", s, name, unit, r, err)
 				}
@@ -106,7 +106,8 @@ func TestSwappedBurstsShow(t *testing.T) {
 	}
 }
 
-// TestScaleOfScores: a head with a scale of its own is one whose queries are larger by as much. Powers of two round nothing.
+// TestScaleOfScores: a head with a score scale of its own equals one with queries larger by that factor. Powers of two round
+// nothing.
 func TestScaleOfScores(t *testing.T) {
 	const tokens = 50
 	shape := pim.HeadShape{HeadDim: 192, ValueDim: 128, Queries: 1, ElementBits: 16}
