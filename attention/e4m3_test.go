@@ -35,8 +35,7 @@ func TestE4M3(t *testing.T) {
 	}
 }
 
-// TestE4M3Nearest: a number becomes one of the nearest codes, of two the even one, and is off by a sixteenth of itself at most
-// where it is normal.
+// TestE4M3Nearest: a number rounds to a nearest code, in ties to the even one; normal numbers are off by at most a sixteenth.
 func TestE4M3Nearest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		x := rapid.OneOf(rapid.Float32Range(-500, 500), rapid.Float32Range(-0.05, 0.05), rapid.Custom(func(t *rapid.T) float32 {

@@ -9,7 +9,7 @@ import (
 	"github.com/x448/float16"
 )
 
-// Every binary16 number widens to what x448/float16 says, and comes back.
+// Every binary16 number widens as in x448/float16, and comes back.
 func TestHalfToFloat32All(t *testing.T) {
 	for h := range 1 << 16 {
 		want := math.Float32bits(float16.Frombits(uint16(h)).Float32())
@@ -115,8 +115,8 @@ func BenchmarkRoundHalf(b *testing.B) {
 	}
 }
 
-// TestRoundHalf64 compares with exact arithmetic: the result is at least as near as both neighbours, and even in a tie. Rounding by way of
-// float32 fails next to ties.
+// TestRoundHalf64 compares with exact arithmetic: the result is at least as near as both neighbours, and even in a tie. Rounding twice,
+// through float32, fails next to ties.
 func TestRoundHalf64(t *testing.T) {
 	beside := 1 + 0x1p-11
 	if got := RoundHalf64(beside + 0x1p-50); got != 1+0x1p-10 {
@@ -136,7 +136,7 @@ func TestRoundHalf64(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 100000 {
 		x := math.Ldexp(r.NormFloat64(), r.IntN(30)-20)
-		if r.IntN(2) == 0 { // near half way between two of them
+		if r.IntN(2) == 0 { // near a tie
 			h := float64(RoundHalf(float32(x)))
 			x = h + math.Copysign(math.Ldexp(1, max(math.Ilogb(h), -14)-11), r.NormFloat64())*(1+math.Ldexp(r.NormFloat64(), -30))
 		}

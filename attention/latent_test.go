@@ -111,7 +111,7 @@ func TestLatentByHand(t *testing.T) {
 	}
 }
 
-// TestLatentSizes: a row is the latent and the rotated key, a key its two parts, and what queries ask replaces what was there.
+// TestLatentSizes: a row is the latent and the rotated key, a key has these two parts, and Queries overwrites its output.
 func TestLatentSizes(t *testing.T) {
 	l := Latent{Heads: 2, Latent: 3, Rope: 1, Nope: 2, Value: 5}
 	if l.Row() != 4 || l.Key() != 3 || math.Abs(l.Scale()-1/math.Sqrt(3)) > 1e-15 {
@@ -121,7 +121,7 @@ func TestLatentSizes(t *testing.T) {
 	for i := range matrix {
 		matrix[i] = float32(i)
 	}
-	// The second head's keys begin behind 7 rows of 3: {21, 22, 23} and {24, 25, 26}.
+	// The second head's keys begin after 7 rows of 3: {21, 22, 23} and {24, 25, 26}.
 	absorbed := []float64{9, 9, 9, 9, 9, 9, 9, 9}
 	Absorb(&l, absorbed, matrix, []float64{1, 10, 100, 2, 1, 7})
 	if want := []float64{30, 41, 52, 100, 66, 69, 72, 7}; !slices.Equal(absorbed, want) {

@@ -6,10 +6,10 @@ import (
 	"github.com/l3sim/l3sim/units/portable"
 )
 
-// Normalizer is the running state of a softmax that sees its logits once: the
-// largest so far and the sum of exponentials relative to it (Milakov and
-// Gimelshein, "Online normalizer calculation for softmax", arXiv:1805.02867).
-// Its zero value has seen a logit of 0 with weight 0: use NewNormalizer.
+// Normalizer is the running state of a softmax that sees its logits once: the largest logit and the
+// sum of exponentials relative to it (Milakov and Gimelshein, "Online normalizer calculation for
+// softmax", arXiv:1805.02867). Its zero value has seen a logit of 0 with weight 0: use
+// NewNormalizer.
 type Normalizer struct {
 	Max, Sum float64
 }
@@ -17,8 +17,8 @@ type Normalizer struct {
 // NewNormalizer returns the state before the first logit: −∞ and 0.
 func NewNormalizer() Normalizer { return Normalizer{Max: math.Inf(-1)} }
 
-// Add takes one logit. It returns by what everything accumulated before must
-// be multiplied, and the weight of this logit.
+// Add takes one logit. It returns the factor for everything accumulated before, and the weight of
+// this logit.
 func (n *Normalizer) Add(logit float64) (decay, weight float64) {
 	if logit <= n.Max {
 		weight = 1
@@ -33,8 +33,7 @@ func (n *Normalizer) Add(logit float64) (decay, weight float64) {
 	return decay, 1
 }
 
-// LSE returns the natural logarithm of the sum of exponentials, −∞ where no
-// logit was seen.
+// LSE returns the natural logarithm of the sum of exponentials, −∞ without logits.
 func (n *Normalizer) LSE() float64 {
 	if n.Sum == 0 {
 		return math.Inf(-1)
@@ -42,8 +41,8 @@ func (n *Normalizer) LSE() float64 {
 	return n.Max + portable.Log(n.Sum)
 }
 
-// Online computes what Reference computes in one pass over the keys. Shapes
-// and result are those of Reference.
+// Online computes the same as Reference in one pass over the keys. Shapes and result are those of
+// Reference.
 func Online(out []float64, q, k, v []float32, scale float64) (lse float64) {
 	d := len(q)
 	clear(out)
@@ -73,11 +72,10 @@ type Partial struct {
 	LSE float64
 }
 
-// Merge combines attention over disjoint sets of keys into attention over
-// their union: each part's output weighs exp(LSE − the union's LSE). That is
-// an identity, not an approximation. out receives the outputs' length; the
-// union's LSE is returned. Empty parts do not count whatever their Out holds;
-// without any other, out is 0 and the result −∞.
+// Merge combines attention over disjoint sets of keys into attention over their union, exactly:
+// each part's output weighs exp(LSE − the union's LSE). out receives the output; the union's LSE is
+// returned. Parts without keys do not count, whatever their Out; if there are no others, out is 0
+// and the result −∞.
 func Merge(out []float64, parts ...Partial) (lse float64) {
 	clear(out)
 	top := math.Inf(-1)

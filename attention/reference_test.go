@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// vectors draws n·d values that a binary16 can hold.
+// vectors draws n·d values that binary16 represents exactly.
 func vectors(r *rand.Rand, n, d int, size float64) []float32 {
 	x := make([]float32, n*d)
 	for i := range x {

@@ -29,8 +29,8 @@ func (e *endless) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// A stream is read as far as its header says and no further, and the message
-// stays short whatever the text.
+// A stream is read as far as its header says and no further, and the error stays short whatever the
+// text.
 func TestReadSafetensorsIsBounded(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
 	for _, c := range []struct {
@@ -65,7 +65,7 @@ func TestReadSafetensorsIsBounded(t *testing.T) {
 	}
 }
 
-// What ends early is an error, and a failing reader's own is passed on.
+// A short file is an error, and a failing reader's own error is passed on.
 func TestReadSafetensorsEndsEarly(t *testing.T) {
 	whole := string(safetensorsFile(`{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}}`, 4))
 	if s, err := readSafetensors(strings.NewReader(whole), maxFile); err != nil || len(s.Tensor("a").data) != 4 {

@@ -56,8 +56,7 @@ func TestParseSafetensorsErrors(t *testing.T) {
 	}
 }
 
-// What is written reads back, and a file of PyTorch's writer is written again
-// byte by byte.
+// A written file reads back, and a file of PyTorch's writer is written again byte by byte.
 func TestSafetensorsRoundTrip(t *testing.T) {
 	var tensors []*Tensor
 	values := []float64{0, 1, -2, 0.5, 65504, 1e-7}
@@ -98,7 +97,7 @@ func TestSafetensorsRoundTrip(t *testing.T) {
 	}
 }
 
-// Whatever parses is written and parsed to the same content.
+// Any text that parses is unchanged by writing and parsing.
 func FuzzParseSafetensors(f *testing.F) {
 	f.Add(safetensorsFile(`{}`, 0))
 	f.Add(safetensorsFile(`{"a":{"dtype":"F16","shape":[2],"data_offsets":[0,4]},"__metadata__":{"k":"v"}} `, 4))

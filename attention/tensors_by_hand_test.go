@@ -11,12 +11,12 @@ import (
 	"testing"
 )
 
-// TestTensorTypes: 1.5, -2 and 0.1 in each type of numbers: the bits of IEEE 754, low byte first, and what they are read back as.
+// TestTensorTypes: 1.5, -2 and 0.1 in each type of numbers: the bits of IEEE 754, low byte first, and the values read back.
 func TestTensorTypes(t *testing.T) {
 	for _, c := range []struct {
 		dtype string
 		bytes []byte
-		tenth float64 // what is nearest to 0.1
+		tenth float64 // nearest to 0.1
 	}{
 		{"F64", []byte{0, 0, 0, 0, 0, 0, 0xf8, 0x3f, 0, 0, 0, 0, 0, 0, 0, 0xc0, 0x9a, 0x99, 0x99, 0x99, 0x99, 0x99, 0xb9, 0x3f}, 0.1},
 		{"F32", []byte{0, 0, 0xc0, 0x3f, 0, 0, 0, 0xc0, 0xcd, 0xcc, 0xcc, 0x3d}, 13421773. / (1 << 27)},
@@ -51,7 +51,7 @@ func TestTensorTypes(t *testing.T) {
 	}
 }
 
-// TestTensorErrors: what is no tensor, of another type or of another shape, and the error of each.
+// TestTensorErrors: invalid tensors, wrong types and wrong shapes, with the error of each.
 func TestTensorErrors(t *testing.T) {
 	of := func(_ any, err error) error { return err }
 	i64, f64 := &Tensor{Name: "i", DType: "I64"}, &Tensor{Name: "f", DType: "F64"}
@@ -104,7 +104,7 @@ func TestFileOfTensors(t *testing.T) {
 	}
 }
 
-// TestHeadersByHand: each type with the bytes of its elements, and the limits of a header from both sides.
+// TestHeadersByHand: each type with the bytes of its elements, and both sides of the limits of a header.
 func TestHeadersByHand(t *testing.T) {
 	entry := func(name, dtype, shape string, begin, end int) string {
 		return fmt.Sprintf(`{%q:{"dtype":%q,"shape":[%s],"data_offsets":[%d,%d]}}`, name, dtype, shape, begin, end)

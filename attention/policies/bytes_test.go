@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// byteLaw computes the bytes that a policy moves beside attention, from what is read and written in one layer.
+// byteLaw computes the bytes that a policy moves outside attention, from reads and writes in one layer.
 type byteLaw struct {
 	*keys
 	heads, group, queries, dim int // KV heads, query heads of each, query heads, elements
@@ -22,7 +22,7 @@ type byteLaw struct {
 	streams                    int  // KV heads that attend to a sink and a window
 }
 
-// sum has the total moved by the kernels and passes of each device.
+// sum is the total of the kernels and passes of each device.
 type sum struct {
 	kernels                int
 	bytes, flops, elements int64
@@ -36,7 +36,7 @@ func add(to map[policy.Device]sum, passes []policy.Pass) map[policy.Device]sum {
 	return to
 }
 
-// variant is a policy with switches that change what it moves.
+// variant is a policy with switches that change its traffic.
 type variant struct {
 	name  string
 	apart bool
@@ -121,7 +121,7 @@ func (v *variant) draw(t *rapid.T) (policy.Costs, *byteLaw, int) {
 	for _, n := range p.Runs()[:run] {
 		layer += n
 	}
-	for i := range p.Runs()[run] { // all alike
+	for i := range p.Runs()[run] { // all layers of a run are alike
 		dense, streams := s.Name == "quest" && layer+i < l.SkipLayers, 0
 		if s.Name == "lserve" || s.Name == "duo" { // the last heads of each layer, evenly over the layers
 			all := int(math.Round(s.StaticSparsity * float64(shape.Layers*shape.KVHeads)))
@@ -180,9 +180,10 @@ func (l *byteLaw) searches() int {
 func (l *byteLaw) entries(prompt int) int { return max(1, int(l.TableShare*float64(prompt))) }
 func (l *byteLaw) found(prompt int) int   { return max(1, int(l.SelectShare*float64(prompt))) }
 
-const csaEntry = 4 + 2 // a token's index, and a score of FP16
+const csaEntry = 4 + 2 // a token's index and an FP16 score
 
-// step returns what a decode step moves beside attention, and what comes up from home.
+// step returns the bytes that a decode step moves outside attention, and the tokens fetched from
+// home.
 func (l *byteLaw) step(requests []policy.Request) (want map[policy.Device]sum, fetched []int) {
 	var passes []policy.Pass
 	gpu := func(kernels, bytes, flops int) {
@@ -194,12 +195,12 @@ func (l *byteLaw) step(requests []policy.Request) (want map[policy.Device]sum, f
 			first = 1
 		}
 		switch heads := l.paged(); {
-		case heads > 0 && l.SummaryDevice == "gpu": // a key comes in, two bounds of its page come in and go out, in the kernel that appends it
+		case heads > 0 && l.SummaryDevice == "gpu": // the kernel that appends a key reads it, and reads and writes two bounds of its page
 			gpu(0, heads*(1+2+2)*l.vector(), 0)
-		case l.Name == "h2o": // a weight comes in, a sum comes in and goes out; then sums come in to find the least
+		case l.Name == "h2o": // read a weight, update a sum; then read sums to find the least
 			kept := min(r.Context-1, int(l.Heavy*float64(r.Prompt))+int(l.Recent*float64(r.Prompt)))
 			passes = append(passes, policy.Pass{Device: policy.Home, Kernels: 2 * first, Bytes: int64((kept + 1) * l.queries * 4 * 4)})
-		case l.Name == "hgca": // a weight comes in, an average comes in and goes out, for each token of the window
+		case l.Name == "hgca": // read a weight and update an average, for each token of the window
 			away := 0
 			for held := r.Context - 1; held >= l.Window; held -= l.Block {
 				away += l.Block
@@ -207,23 +208,23 @@ func (l *byteLaw) step(requests []policy.Request) (want map[policy.Device]sum, f
 			gpu(first, (r.Context-away)*l.queries*3*4, 0)
 		case l.Name == "csattention":
 			lists, centroids := l.Subspaces*l.centroids(r.Prompt), l.centroids(r.Prompt)*l.dim
-			update := l.heads * (2*centroids + lists*csaEntry) // the new key meets each centroid, of FP16, and the least entry of each list
+			update := l.heads * (2*centroids + lists*csaEntry) // the new key is compared with each FP16 centroid and the least entry of each list
 			flops := 2 * centroids * l.heads
 			search, chosen := 0, 0
-			if (r.Context-r.Prompt-1)%l.Period == 0 { // each search: a list of each subspace, and sums by token
+			if (r.Context-r.Prompt-1)%l.Period == 0 { // each search reads a list of each subspace, and sums by token
 				n := l.heads * l.searches()
 				flops += 2 * centroids * n
 				search, chosen = l.Subspaces*l.entries(r.Prompt)*n, r.Context*n
 			}
 			found := min(r.Context, l.searches()*l.found(r.Prompt)+max(1, l.RecentTokens))
-			if l.Mode == "host" { // sums stay in caches; what is found is read, and written where links read it
+			if l.Mode == "host" { // sums stay in caches; found tokens are copied to where links read them
 				fetched = append(fetched, found)
 				passes = append(passes, policy.Pass{Device: policy.Home, Kernels: first, FLOPs: int64(flops), Elements: int64(search + 3*chosen),
 					Bytes: int64(update + search*csaEntry + 2*found*l.token*l.heads)})
 				break
 			}
 			gpu(first, update, flops)
-			gpu(0, search*(csaEntry+4+4)+chosen*4, 0) // a sum comes in and goes out for each entry; before, they are cleared
+			gpu(0, search*(csaEntry+4+4)+chosen*4, 0) // clear the sums, then update one for each entry
 		}
 	}
 	if l.Name == "csattention" && l.Mode == "gpu" && slices.ContainsFunc(requests, func(r policy.Request) bool { return (r.Context-r.Prompt-1)%l.Period == 0 }) {
@@ -232,7 +233,8 @@ func (l *byteLaw) step(requests []policy.Request) (want map[policy.Device]sum, f
 	return add(map[policy.Device]sum{}, passes), fetched
 }
 
-// softmax adds the two passes over the scores of each query head that a group's softmaxes take, if GPUs choose.
+// softmax adds the two passes over the scores of each query head that softmaxes of a group take, if GPUs
+// choose.
 func (l *byteLaw) softmax(x *policy.Step) (passes []policy.Pass) {
 	if l.SelectGroup == "softmax-sum" && l.SelectDevice == "gpu" {
 		for _, c := range x.Choose {
@@ -246,7 +248,7 @@ func (l *byteLaw) softmax(x *policy.Step) (passes []policy.Pass) {
 	return passes
 }
 
-// after returns the tokens of a prompt that have left a window, without the sink.
+// after returns the tokens of a prompt that have left the window, without the sink.
 func (l *byteLaw) after(tokens int) int {
 	away := tokens
 	if l.Window > 0 {
@@ -258,7 +260,7 @@ func (l *byteLaw) after(tokens int) int {
 	return max(0, away-max(0, l.Sink))
 }
 
-// prompt returns what a chunk moves beside attention, and what it sends home.
+// prompt returns the bytes that a chunk moves outside attention, and the tokens that it sends home.
 func (l *byteLaw) prompt(chunk, finished int, last bool) (want sum, leave []policy.Leaving) {
 	n := finished + chunk
 	send := func(heads, have, more int) *policy.Leaving {
@@ -272,7 +274,7 @@ func (l *byteLaw) prompt(chunk, finished int, last bool) (want sum, leave []poli
 			send(heads, finished, n)
 		}
 	}
-	if heads := l.paged(); heads > 0 && l.SummaryDevice == "gpu" { // keys come in, bounds go out
+	if heads := l.paged(); heads > 0 && l.SummaryDevice == "gpu" { // read keys, write bounds
 		pages := (chunk + l.logical() - 1) / l.logical()
 		want = sum{1, int64(heads * (chunk + 2*pages) * l.vector()), 0, 0}
 		if l.apart && l.SelectDevice != "gpu" {
@@ -285,19 +287,19 @@ func (l *byteLaw) prompt(chunk, finished int, last bool) (want sum, leave []poli
 		if l.Name == "hgca" {
 			x.Notes = int64(4 * l.group)
 		}
-	case l.streams > 0 && last && !(l.apart && l.StreamDevice == "gpu"): // what a step attends to
+	case l.streams > 0 && last && !(l.apart && l.StreamDevice == "gpu"): // the sink and window of a step
 		send(l.streams, 0, min(n, l.Sink+l.Window))
 	}
 	if !last {
 		return want, leave
 	}
 	switch l.Name {
-	case "hgca": // the averages of the last queries: a score comes in, an average comes in and goes out
+	case "hgca": // for each of the last queries, read a score, update an average
 		x := send(l.heads, 0, int(math.Ceil(l.Share*float64(l.after(n)))))
 		x.Copies, x.Notes = l.KeepAll, int64(4*l.group)
 		pairs := min(n, l.PromptQueries) * n * l.queries
 		want = sum{2, int64(3 * 4 * pairs), int64(2 * l.dim * pairs), 0}
-	case "h2o": // sums are read for each digit of 8 bits and to gather; what is kept is copied
+	case "h2o": // sums are read once for each 8-bit digit and once to gather; kept tokens are copied
 		kept := int(l.Heavy*float64(n)) + int(l.Recent*float64(n))
 		send(l.heads, 0, kept).Notes = int64(4 * l.group)
 		want = sum{2, int64(l.heads * (5*4*n + 2*kept*l.token)), 0, 0}
@@ -311,8 +313,8 @@ func (l *byteLaw) prompt(chunk, finished int, last bool) (want sum, leave []poli
 	return want, leave
 }
 
-// TestBytes compares the bytes that each policy moves beside attention with what is read and written: by kernels and loops of steps and of
-// prompts, to and from home, and the vectors of a step.
+// TestBytes compares the bytes that each policy moves outside attention with reads and writes counted here: in kernels and loops of steps
+// and prompts, to and from home, and a step's vectors.
 func TestBytes(t *testing.T) {
 	forVariants(t, func(t *rapid.T, p policy.Costs, l *byteLaw, run int) {
 		requests := drawRequests(t)
@@ -342,7 +344,7 @@ func TestBytes(t *testing.T) {
 				t.Fatalf("%+v: %d tokens after %d, the last %v, pass over %+v, want %+v", l, chunk, finished, last, all, passes)
 			}
 			away := 0
-			if l.Name == "hgca" && l.KeepAll { // which sees anew what is salient
+			if l.Name == "hgca" && l.KeepAll { // salience is computed again
 				away = l.after(finished)
 			}
 			if got.Away != away {

@@ -10,15 +10,15 @@ import (
 	"pgregory.net/rapid"
 )
 
-// windows has the tokens that a step attends to in a window on the GPUs and at home, the tokens that leave the window after it, and the
-// requests whose outputs are merged.
+// windows returns the tokens that a step attends to in a window on the GPUs and at home, the tokens that leave the window after it, and
+// the requests whose outputs are merged.
 func (l *byteLaw) windows(requests []policy.Request) (attend []policy.Class, leave []policy.Leaving, merged int) {
 	hgca, n := l.Name == "hgca", len(requests)
 	near, far, away, leaving, more := make([]int, n), make([]int, n), make([]int, n), make([]int, n), make([]int, n)
 	var nears, leavings, mores, notes int
 	for i, r := range requests {
 		away[i] = l.after(r.Context - 1)
-		if l.Window == 0 { // the step's own token is at home, too
+		if l.Window == 0 { // the step's own token is also at home
 			away[i] = l.after(r.Context)
 		}
 		salient := func(n int) int {
@@ -51,7 +51,8 @@ func (l *byteLaw) windows(requests []policy.Request) (attend []policy.Class, lea
 	return append(attend, policy.Class{Heads: l.heads, Tokens: far, OnThreads: policy.OnThreads{Whole: hgca}}), leave, merged
 }
 
-// classes has the tokens that the heads of a step of another policy attend to, and what is chosen before.
+// classes returns the tokens that the heads of a step of another policy attend to, and the choices
+// before.
 func (l *byteLaw) classes(requests []policy.Request) (attend []policy.Class, choose []policy.Choice) {
 	each := func(of func(r policy.Request) int) (n []int) {
 		for _, r := range requests {
@@ -63,7 +64,7 @@ func (l *byteLaw) classes(requests []policy.Request) (attend []policy.Class, cho
 	if l.apart && l.StreamDevice == "gpu" {
 		streaming.Device = policy.GPU
 	}
-	p := listsOf(l.keys) // which TestPagesAgainstSets has
+	p := listsOf(l.keys) // checked by TestPagesAgainstSets
 	switch {
 	case l.Name == "streaming":
 		streaming.Heads = l.heads
@@ -100,7 +101,7 @@ func (l *byteLaw) classes(requests []policy.Request) (attend []policy.Class, cho
 			if r.Context > l.Budget {
 				c.Page, c.PerQueryHead = l.Page, ch.PerQueryHead
 				if p.selects(r.Prompt, r.Context) {
-					scored, ranked, ch.Keep = p.summaries(r.Context), p.Pages(r.Context), max(ch.Keep, p.selected(r.Context)-1) // the newest is in the list in any case
+					scored, ranked, ch.Keep = p.summaries(r.Context), p.Pages(r.Context), max(ch.Keep, p.selected(r.Context)-1) // the newest is always in the list
 				}
 			}
 			ch.Scored, ch.Ranked = append(ch.Scored, scored), append(ch.Ranked, ranked)
@@ -142,7 +143,7 @@ func (l *byteLaw) pairs(chunk, finished int) (sum int64) {
 		return int64(l.heads) * rows(Streaming{l.Sink, window})
 	case "lserve", "duo":
 		return int64(l.streams)*rows(Streaming{l.Sink, window}) + int64(l.heads-l.streams)*dense
-	case "h2o": // scores a second time, half of attention's arithmetic
+	case "h2o": // scores a second time: half of attention's arithmetic
 		return int64(l.heads+(l.heads+1)/2) * dense
 	}
 	return int64(l.heads) * dense
@@ -152,7 +153,7 @@ func (l *byteLaw) pairs(chunk, finished int) (sum int64) {
 func TestClasses(t *testing.T) {
 	forVariants(t, func(t *rapid.T, p policy.Costs, l *byteLaw, run int) {
 		requests := drawRequests(t)
-		p.Decode(drawRequests(t), run) // which leaves its numbers in what is used again
+		p.Decode(drawRequests(t), run) // fills the buffers that are reused
 		x := p.Decode(slices.Clone(requests), run)
 		attend, choose := l.classes(requests)
 		var leave []policy.Leaving

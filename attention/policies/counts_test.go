@@ -59,7 +59,7 @@ func TestH2OCounts(t *testing.T) {
 		t.Errorf("%+v", h)
 	}
 	if h := (H2OSpec{0.1, 0.1}).budget(9); h.Kept(9) != 0 || h.Attended(10) != 1 {
-		t.Errorf("a prompt of 9: %+v", h) // budgets of less than a token: only a step's own
+		t.Errorf("a prompt of 9: %+v", h) // budgets below one token: only a step's own
 	}
 	if h := (H2OSpec{1, 1}).budget(8); h.Kept(8) != 8 || h.Attended(9) != 9 || h.Attended(16) != 16 || h.Attended(40) != 17 {
 		t.Errorf("budgets of twice the prompt: %+v", h)

@@ -22,14 +22,14 @@ func TestSearchesOfDraftsByHand(t *testing.T) {
 	}{
 		{"gpu", "causal", 1, 1, 3, 2, 56, 0, 3},
 		{"gpu", "causal", 1, 0, 3, 6, 150, 0, 3},
-		{"gpu", "causal", 2, 0, 2, 4, 104, 0, 2},    // the first and the third search, the second has the list of the first
-		{"gpu", "causal", 3, 0, 1, 2, 104, 0, 1},    // the third searches, the others have the list of 1100
-		{"gpu", "causal", 4, 0, 1, 2, 56, 0, 1},     // the first one's is for all
-		{"gpu", "causal", 8, 0, 0, 0, 56, 0, 0},     // all have that of 1097
+		{"gpu", "causal", 2, 0, 2, 4, 104, 0, 2},    // the first and third token search, the second uses the first's list
+		{"gpu", "causal", 3, 0, 1, 2, 104, 0, 1},    // the third searches, the others use the list of 1100
+		{"gpu", "causal", 4, 0, 1, 2, 56, 0, 1},     // the first one's list is for all
+		{"gpu", "causal", 8, 0, 0, 0, 56, 0, 0},     // all use the list of 1097
 		{"gpu", "lagged", 1, 0, 1, 2, 56, 0, 1},     // with the last accepted token's query
 		{"host", "causal", 1, 0, 3, 6, 150, 294, 0}, // two query heads find twice 144 tokens
 		{"host", "causal", 1, 1, 3, 2, 56, 106, 0},
-		{"host", "lagged", 1, 0, 3, 6, 56, 294, 0}, // one of the three will be the one before
+		{"host", "lagged", 1, 0, 3, 6, 56, 294, 0}, // one of the three becomes the next step's previous token
 		{"host", "lagged", 3, 0, 3, 6, 56, 294, 0},
 		{"host", "lagged", 8, 0, 0, 0, 56, 106, 0},
 	} {
@@ -51,7 +51,7 @@ func TestSearchesOfDraftsByHand(t *testing.T) {
 		// A product with 10 centroids of 8 elements for each search of a query head, and for two new keys.
 		want := sum{kernels: 1, flops: int64(2 * 10 * 8 * (2*c.searches + 2)), bytes: 10*8*2 + 2*10*6}
 		switch {
-		case c.mode == "host": // 250 entries of 6 bytes; each adds to a sum of each search; what comes up is copied
+		case c.mode == "host": // 250 entries of 6 bytes, each added to a sum of each search; fetched tokens are copied
 			want.bytes += int64(2*250*6*c.lists + 2*32*c.fetched)
 			want.elements = int64(2 * c.searches * (2*250 + 3*1103))
 		case c.searches > 0:
@@ -71,8 +71,8 @@ func TestSearchesOfDraftsByHand(t *testing.T) {
 	}
 }
 
-// TestFoundOfDrafts: searches of three tokens find some of the tokens before the first one's recent tokens. The GPUs have room for those
-// that lagged searches find: a sixteenth of the prompt for each, plus 4 recent tokens of the first and 2 more.
+// TestFoundOfDrafts: searches of three tokens find tokens before the first one's recent tokens. The GPUs have room for the results of
+// lagged searches: a sixteenth of the prompt for each, plus 4 recent tokens of the first and 2 more.
 func TestFoundOfDrafts(t *testing.T) {
 	tables := CSATables{Selected: 50, Recent: 4}
 	for context, want := range map[int]int{60: 54, 56: 50, 40: 34, 6: 0, 3: 0} { // 54 · (1 − (4/54)³) = 53.98
@@ -189,7 +189,7 @@ func TestKeysTriedOnce(t *testing.T) {
 		prompt := rapid.IntRange(1, 500).Draw(t, "prompt")
 		centroids := min(spec.Centroids, prompt*shape.Group())
 		want, got := 0, int64(0)
-		for tokens := prompt + 1; tokens < prompt+60; { // behind the step that searches
+		for tokens := prompt + 1; tokens < prompt+60; { // after the step that searches
 			accepted := rapid.IntRange(0, shape.Ahead()).Draw(t, "accepted")
 			x := p.Decode([]policy.Request{{Prompt: prompt, Context: tokens + shape.Verified, Accepted: accepted}}, 0)
 			for _, pass := range x.Passes {
@@ -220,7 +220,7 @@ func TestFoundIsHeld(t *testing.T) {
 				held += h.Tokens(prompt, context)
 			}
 		}
-		if decoded := context - prompt; held < fetched-decoded { // a whole prompt is the most that shares say
+		if decoded := context - prompt; held < fetched-decoded { // shares are at most the whole prompt
 			t.Fatalf("%+v: %d tokens come up of %d after a prompt of %d, %d are held", *spec, fetched, context, prompt, held)
 		}
 	})

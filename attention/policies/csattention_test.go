@@ -50,8 +50,8 @@ func TestCSATable(t *testing.T) {
 	})
 }
 
-// TestCSAExact: if every query of the prompt is a centroid, lists have all tokens and products are weighted by norms, then a search with
-// one of these queries finds the tokens with the highest products. Queries are powers of two along one axis in each subspace, so that
+// TestCSAExact: every query of the prompt is a centroid, lists have all tokens, and products are weighted by norms. A search with one of
+// these queries then finds the tokens with the highest products. Queries are powers of two along one axis in each subspace, so that
 // nothing is rounded.
 func TestCSAExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -79,7 +79,7 @@ func TestCSAExact(t *testing.T) {
 	})
 }
 
-// TestCSASearch repeats every search with maps, from the centroids and lists that the state had: its query, its steps and its tokens.
+// TestCSASearch repeats every search with maps, from the state's centroids and lists, query, steps and tokens.
 func TestCSASearch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawPlay(t, "csattention")
@@ -94,7 +94,7 @@ func TestCSASearch(t *testing.T) {
 				}
 				if step%d.spec.Period == 0 {
 					query := d.at(d.q[head], asked)
-					if d.spec.SelectGroup == "mean" { // of all query heads, in the order that they have
+					if d.spec.SelectGroup == "mean" { // of all query heads, in their order
 						query = make([]float32, d.dim)
 						for j := range query {
 							for _, q := range d.q {
@@ -367,7 +367,8 @@ func TestSphericalKMeansFinds(t *testing.T) {
 	}
 }
 
-// TestCSANothingShared: with shares of 0, a list has one entry, a search finds one token, and that is what is held.
+// TestCSANothingShared: with shares of 0, a list has one entry, a search finds one token, and the GPUs hold that
+// one.
 func TestCSANothingShared(t *testing.T) {
 	k := newKeys("csattention")
 	k.TableShare, k.SelectShare, k.Mode, k.Search = 0, 0, "host", "lagged"

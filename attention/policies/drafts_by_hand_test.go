@@ -28,12 +28,13 @@ func TestPagesOfDraftsByHand(t *testing.T) {
 		if want := []int{first.tokens, 100, third.tokens}; !slices.Equal(x.Attend[0].Tokens, want) || x.Attend[0].Heads != 2 || x.Attend[0].Page != 64 || x.Attend[0].PerQueryHead != (c.group == "per-head") {
 			t.Errorf("%+v: %+v, by hand %v tokens", c, x.Attend[0], want)
 		}
-		// 129 and 193 parts are scored, 33 and 49 pages ranked, of which seven are chosen beside the newest, for each token that makes a list.
+		// 129 and 193 parts are scored, 33 and 49 pages ranked; each token that makes a list chooses seven of them beside the newest.
 		want := policy.Choice{Heads: 2, Scored: []int{129, 0, 193}, Ranked: []int{33, 0, 49}, Keep: 7, Lists: max(first.made, third.made), PerQueryHead: c.group == "per-head", PerQueryScores: c.group != "sum", Softmax: c.group == "softmax-sum"}
 		if len(x.Choose) != 1 || !reflect.DeepEqual(x.Choose[0], want) || c.reuse == 1 && want.Lists != 3 {
 			t.Errorf("%+v: chosen %+v, by hand %+v", c, x.Choose, want)
 		}
-		// A key in and two bounds in and out of each of three tokens of three requests; and twice the scores of each query head of each list.
+		// For each of three tokens of three requests, a key is read and two bounds updated; for each list, each query head's scores are read
+		// twice.
 		var passes []policy.Pass
 		if c.group == "softmax-sum" {
 			passes = append(passes, policy.Pass{Device: policy.GPU, Kernels: 2, Bytes: 2 * 4 * (129 + 193) * 3 * 2 * 4})
@@ -51,8 +52,8 @@ func TestPagesOfDraftsByHand(t *testing.T) {
 	}
 }
 
-// TestListsOfAProfileByHand: a profile has 1/8 of 2,064 tokens read by any query head of a group, in 5 of their rows of 512. Two lists read 17 pages of 16 tokens each, and
-// of 129 pages and five rows those of both.
+// TestListsOfAProfileByHand: in a profile, any query head of a group reads 1/8 of 2,064 tokens, in 5 of their rows of 512. Two lists of 17 pages of 16 tokens overlap by
+// chance, in pages and rows.
 func TestListsOfAProfileByHand(t *testing.T) {
 	p := paged{Pages: Pages{Page: 16, Budget: 128}}
 	for _, c := range []struct {
@@ -70,7 +71,7 @@ func TestListsOfAProfileByHand(t *testing.T) {
 		}
 	}
 	m := pagesProfile{&policy.ProfileMeasured{Contexts: []int{10, 100}}, []float64{1.5, 3}, []float64{0.5, 2}}
-	for context, want := range map[int][2]int{11: {2, 6}, 101: {3, 101}} { // rounded up, and no more than there are
+	for context, want := range map[int][2]int{11: {2, 6}, 101: {3, 101}} { // rounded up, at most all
 		if rows, read := m.at(context); rows != want[0] || read != want[1] {
 			t.Errorf("%d tokens: %d rows and %d tokens, by hand %v", context, rows, read, want)
 		}
@@ -133,8 +134,8 @@ func TestLimitsOfKeys(t *testing.T) {
 	}
 }
 
-// TestGroupScoresByHand: four pages of one token and two query heads, which see the pages as 0, 2, 1, 3 and as 8, 4, 2, 0 (their products with the
-// first element and with the second). One page is chosen beside the newest: by the sum, the largest, softmax, or each head for itself.
+// TestGroupScoresByHand: four pages of one token and two query heads, which score the pages 0, 2, 1, 3 and 8, 4, 2, 0 (products with the first and
+// the second element). One page is chosen beside the newest: by sum, maximum, softmax, or each head for itself.
 func TestGroupScoresByHand(t *testing.T) {
 	for group, want := range map[string][][2]int{"sum": {{0, 1}, {4, 5}}, "max": {{0, 1}, {4, 5}}, "per-head": {{3, 5}}, "softmax-sum": {{0, 1}, {4, 5}}} {
 		s := newKeys("quest")
@@ -167,7 +168,7 @@ func TestGroupScoresByHand(t *testing.T) {
 				t.Errorf("%s: page %d has a score of %v, by hand %v", group, i, scores[i], byHand[i])
 			}
 		}
-		// Pages are scored elsewhere with a sixteenth of the query: this changes no order, and softmax undoes it.
+		// Scoring elsewhere uses a sixteenth of the query: this changes no order, and softmax undoes it.
 		p.ScoreBy(func(scores []float64, split []float32) {
 			for i := range scores {
 				scores[i] = 0
@@ -189,8 +190,8 @@ func TestGroupScoresByHand(t *testing.T) {
 	}
 }
 
-// TestBoundsOfPagesByHand: pages of four tokens in parts of two. Bounds of a part are its largest and its smallest elements, and the weight of what is dropped is bounded
-// by them: e^(score/√d) for each token.
+// TestBoundsOfPagesByHand: pages of four tokens in parts of two. A part's bounds are its largest and smallest elements; they bound the weight of dropped tokens:
+// e^(score/√d) for each.
 func TestBoundsOfPagesByHand(t *testing.T) {
 	s := newKeys("lserve")
 	s.Page, s.LogicalPage, s.Budget, s.Reuse, s.SelectPrecision = 4, 2, 4, 1, "fp32"
@@ -217,8 +218,8 @@ func TestBoundsOfPagesByHand(t *testing.T) {
 			t.Errorf("%v: at most %v is dropped, by hand %v", c.ranges, got, c.want)
 		}
 	}
-	// A list from an earlier step contains the newest page of that step. With replace, the page that has begun since takes its place,
-	// beyond the budget.
+	// A list from an earlier step contains that step's newest page. With replace, the page begun since takes its place, beyond the
+	// budget.
 	p.pages.Replace = true
 	l := &pageList{chosen: []int32{0}, newest: 1}
 	if got := p.ranges(l, nil); !slices.Equal(got, [][2]int{{0, 4}, {8, 9}}) {
@@ -234,8 +235,8 @@ func TestBoundsOfPagesByHand(t *testing.T) {
 	}
 }
 
-// TestSalienceOfHeadsByHand: three KV heads of four query heads each attend to 1/4, 1/2 and 1 of 8 tokens at home: 14 of 24, 5 each on average and rounded up. Steps of two tokens write weights
-// of both and two averages, of each token on the GPUs and each query head; and what leaves tells the salience of each query head of a group.
+// TestSalienceOfHeadsByHand: three KV heads of four query heads each attend to 1/4, 1/2 and 1 of 8 tokens at home: 14 of 24, on average 5 each (rounded up). A step of two tokens writes weights
+// of both and two averages, for each token on the GPUs and each query head. Leaving tokens carry the salience of each query head of a group.
 func TestSalienceOfHeadsByHand(t *testing.T) {
 	k := newKeys("hgca")
 	k.Window, k.Block, k.KeepAll = 10, 4, true
@@ -270,8 +271,8 @@ func TestSalienceOfHeadsByHand(t *testing.T) {
 	}
 }
 
-// TestH2OOfDraftsByHand: with 10% and 10% of prompts of 200 tokens 40 are kept, and a step that verifies three tokens attends to them and its own three; weights of all three, and sums, in and out, of eight
-// query heads. Two drafts have memory of their own.
+// TestH2OOfDraftsByHand: with budgets of 10% and 10%, prompts of 200 tokens keep 40. A step that verifies three tokens attends to these and its own three; it reads weights of all three and updates sums,
+// for eight query heads. Two drafts have memory of their own.
 func TestH2OOfDraftsByHand(t *testing.T) {
 	k := newKeys("h2o")
 	k.Heavy, k.Recent = 0.1, 0.1

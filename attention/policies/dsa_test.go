@@ -123,9 +123,9 @@ func TestSharedChoicesByHand(t *testing.T) {
 	}
 }
 
-// TestIndexedDraftsByHand: each of three tokens chooses 5 of its own context, and their union is read once: of 20 tokens 5 where all choose
-// alike and 20 · (1 - 0.75³) = 11.6 where they have no more in common than by chance. Where the first token has 5 or fewer, all is read. The
-// indexer reads keys once, and scores 18, 19 and 20 of them.
+// TestIndexedDraftsByHand: each of three tokens chooses 5 of its own context, and their union is read once: of 20 tokens, 5 if all choose
+// alike and 20 · (1 - 0.75³) = 11.6 if they overlap only by chance. If the first token has 5 or fewer, all is read. The indexer reads keys
+// once, and scores 18, 19 and 20 of them.
 func TestIndexedDraftsByHand(t *testing.T) {
 	requests := []policy.Request{{Prompt: 3, Context: 5}, {Prompt: 3, Context: 7}, {Prompt: 3, Context: 8}, {Prompt: 3, Context: 20}}
 	for _, c := range []struct {

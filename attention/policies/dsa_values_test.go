@@ -37,7 +37,7 @@ func indexedStates(t rapid.TB, shape policy.Shape, layer, limit int) (all []poli
 	return all
 }
 
-// tokensOf returns what a selection has.
+// tokensOf returns the tokens of a selection.
 func tokensOf(s policy.Selection) (tokens []int) {
 	for _, part := range s.Parts {
 		for _, r := range part.Ranges {
@@ -86,7 +86,7 @@ func TestIndexedValues(t *testing.T) {
 				st.Index(&x)
 			}
 			for _, v := range [][]float64{x.Key, x.Queries, x.Weights} {
-				clear(v) // a state keeps no slice that it was given
+				clear(v) // a state must copy its arguments
 			}
 			for head, st := range states {
 				if token == prompt {
@@ -109,7 +109,8 @@ func TestIndexedValues(t *testing.T) {
 	})
 }
 
-// TestIndexedLayers: layers that attend to everything do so; what does not fit a model is refused by its key.
+// TestIndexedLayers: layers without an indexer attend to everything; keys that do not fit a model are refused
+// by name.
 func TestIndexedLayers(t *testing.T) {
 	spec, shape := New("dsa"), indexer(llm.Indexer{IndexHeads: 1, IndexDim: 1, IndexTopK: 1})
 	shape.LayerPattern = "GI"
@@ -138,8 +139,8 @@ func TestIndexedLayers(t *testing.T) {
 	}
 }
 
-// TestSharedChoices: a layer that shares a choice attends to what it was given for the token, whatever the layer that chooses does later.
-// The two layers share no memory, and steps allocate nothing.
+// TestSharedChoices: a layer that shares a choice attends to the choice passed to it for the token, whatever the choosing layer does
+// later. The two layers share no memory, and steps allocate nothing.
 func TestSharedChoices(t *testing.T) {
 	spec, shape := New("dsa"), indexer(llm.Indexer{IndexHeads: 1, IndexDim: 1, IndexTopK: 2})
 	shape.LayerPattern = "IS"

@@ -9,7 +9,8 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// TestFactsOfPolicies: what each policy says of itself: its other names, its paper, where keys and values may be, and what it may be used with.
+// TestFactsOfPolicies: each policy's description of itself: its other names, its paper, where keys and values may be, and what it may be
+// combined with.
 func TestFactsOfPolicies(t *testing.T) {
 	places := []struct {
 		home policy.Homes
@@ -78,7 +79,7 @@ func TestFactsOfPolicies(t *testing.T) {
 	}
 }
 
-// TestRangesOfKeys: both ends of each range are in it, and what is next to them is not. The keys that it must agree with are set, too.
+// TestRangesOfKeys: each range includes both ends, and excludes the numbers next to them. Dependent keys are set, too.
 func TestRangesOfKeys(t *testing.T) {
 	const most, beyond = "16777216", "16777217"
 	for _, c := range []struct{ key, with, in, out string }{

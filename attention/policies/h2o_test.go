@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestH2OByHand: queries of 0 weigh all tokens alike, so the first tokens of a prompt collect
-// most. Of tokens that collected equally the newest goes.
+// TestH2OByHand: queries of 0 weigh all tokens alike, so the first tokens of a prompt collect most.
+// Among equal tokens the newest is dropped.
 func TestH2OByHand(t *testing.T) {
 	const prompt, dim = 10, 8
 	x := &sequence{dim: dim, tokens: 14, q: [][]float32{make([]float32, 14*dim)}, k: make([]float32, 14*dim), v: make([]float32, 14*dim)}
@@ -17,7 +17,7 @@ func TestH2OByHand(t *testing.T) {
 	st.Prompt([][]float32{x.q[0][:prompt*dim]}, x.k[:prompt*dim], x.v[:prompt*dim])
 	for i, want := range [][][2]int{
 		{{0, 3}, {8, 11}}, // 3 heavy, 2 recent, own
-		// 8 collected 1/9 + 1/10, 9 only 1/10: both less than any heavy one, so 8 went.
+		// 8 collected 1/9 + 1/10, 9 only 1/10: both less than any heavy token, so 8 was dropped.
 		{{0, 3}, {9, 12}},
 		{{0, 3}, {10, 13}},
 		{{0, 3}, {11, 14}},
@@ -29,8 +29,7 @@ func TestH2OByHand(t *testing.T) {
 		}
 		st.Observe([][]float32{{1. / 6, 1. / 6, 1. / 6, 1. / 6, 1. / 6, 1. / 6}})
 	}
-	// A weight of 1 on token 10 brings it among the heavy: of the three others token 2 has
-	// collected least.
+	// A weight of 1 on token 10 makes it a heavy one: of the other three, token 2 has collected least.
 	st = x.newState(ownSpec(t, "h2o", func(s *keys) { s.Heavy, s.Recent = 0.3, 0.2 }))
 	st.Prompt([][]float32{x.q[0][:prompt*dim]}, x.k[:prompt*dim], x.v[:prompt*dim])
 	for i, weights := range [][]float32{{0, 0, 0, 0, 0, 9}, {0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 0}} {
@@ -42,10 +41,10 @@ func TestH2OByHand(t *testing.T) {
 	}
 }
 
-// TestH2OTies: of tokens that collected as little the newest goes, but none of the last.
+// TestH2OTies: of tokens with equally low sums the newest is dropped, but none of the last.
 func TestH2OTies(t *testing.T) {
 	st := &h2oState{budget: h2oBudget{Heavy: 3, Recent: 2}, kept: []int32{0, 4, 6, 8, 9, 11}, collected: []float64{1, 0.5, 0.5, 0.5, 0, 0}}
-	for _, want := range [][]int32{{0, 4, 6, 9, 11}, {0, 4, 6, 11, 12}} { // 8 goes, then 9
+	for _, want := range [][]int32{{0, 4, 6, 9, 11}, {0, 4, 6, 11, 12}} { // drops 8, then 9
 		st.Observe([][]float32{make([]float32, 6)})
 		if !slices.Equal(st.kept, want) {
 			t.Errorf("%v are kept, want %v", st.kept, want)
@@ -55,8 +54,8 @@ func TestH2OTies(t *testing.T) {
 	}
 }
 
-// TestH2OAgainstDefinition follows the definition on sets, in float64. Where the state keeps
-// another token, the two must have collected the same but for rounding.
+// TestH2OAgainstDefinition follows the definition on sets, in float64. If the state keeps another
+// token, both sums must be equal up to rounding.
 func TestH2OAgainstDefinition(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawPlay(t, "h2o")
@@ -81,7 +80,7 @@ func TestH2OAgainstDefinition(t *testing.T) {
 		keep()
 		d.play(t, d.state, d.prompt, func(p *played) {
 			got := p.attended[0][:len(p.attended[0])-1]
-			for i, j := range got { // of the same length, TestCounts
+			for i, j := range got { // of equal length by TestCounts
 				if slices.Contains(kept, j) {
 					continue
 				}
@@ -102,7 +101,7 @@ func TestH2OGroup(t *testing.T) {
 	checkGroup(t, "h2o")
 }
 
-// checkGroup compares a state of one query head with one of two that ask the same.
+// checkGroup compares a state of one query head with one of two that have equal queries.
 func checkGroup(t *testing.T, name string) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawPlay(t, name)

@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestHGCAByHand: a window of 4 tokens in blocks of 2, averages of which a step counts half. A
-// prompt whose queries are 0 weighs all tokens alike, so all have the salience 1.
+// TestHGCAByHand: a window of 4 tokens in blocks of 2, with averages in which a step counts half. A
+// prompt of zero queries weighs all tokens alike, so all have salience 1.
 func TestHGCAByHand(t *testing.T) {
 	const prompt, dim = 3, 8
 	zero := make([]float32, prompt*dim)
@@ -41,9 +41,9 @@ func TestHGCAByHand(t *testing.T) {
 	}
 }
 
-// TestHGCAAgainstDefinition follows the definition token by token, in float64: averages are
-// kept for every token of the window, blocks leave while the window is full. A token whose average
-// is within rounding of the limit may stay or go.
+// TestHGCAAgainstDefinition follows the definition token by token, in float64: every token of the
+// window has an average, and blocks leave while the window is full. A token whose average is within
+// rounding of the limit may be kept or not.
 func TestHGCAAgainstDefinition(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawPlay(t, "hgca")

@@ -23,8 +23,8 @@ func drawHybrid(t *rapid.T) (*hybridCost, keys) {
 	return s.spec().Costs(policy.Shape{Layers: 2, QueryHeads: 8, KVHeads: 4, Dim: 16, ElementBits: 16, Verified: verified}).(*hybridCost), *s
 }
 
-// arrived adds up what leaves for home, of all tokens and of the salient ones, and checks that
-// it follows what is there.
+// arrived adds up the tokens that leave for home, all and the salient ones, and checks that they
+// follow those already there.
 func arrived(t *rapid.T, leave []policy.Leaving, hgca bool, home *[2]int) {
 	for i, l := range leave {
 		kind := 0
@@ -38,9 +38,9 @@ func arrived(t *rapid.T, leave []policy.Leaving, hgca bool, home *[2]int) {
 	}
 }
 
-// TestTokensLeaveOnce follows a request of a prompt in chunks and its steps: every token that
-// has left the window went home once, in order, before it is attended to there; the rest
-// is on the GPUs, as the policy's values have it, with all tokens that the step verifies; memory is for what is held.
+// TestTokensLeaveOnce follows a request through its prompt in chunks and its steps: every token that has left the
+// window was sent home once, in order, before it is attended to there. The rest, and all tokens that the step
+// verifies, are on the GPUs, as in the policy's values. Memory covers what is held.
 func TestTokensLeaveOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c, s := drawHybrid(t)
@@ -66,7 +66,7 @@ func TestTokensLeaveOnce(t *testing.T) {
 			away := max(0, left-c.sink)
 			x := c.Decode([]policy.Request{{Prompt: prompt, Context: context, Accepted: accepted}}, 0)
 			if s.Window == 0 {
-				home[0] = away // with the vectors
+				home[0] = away // sent with the vectors
 			}
 			near, far := 0, x.Attend[len(x.Attend)-1]
 			if len(x.Attend) == 2 {
@@ -82,7 +82,7 @@ func TestTokensLeaveOnce(t *testing.T) {
 			if c.all && home[0] != away || c.salient && home[1] != want {
 				t.Fatalf("context %d: %v are at home, %d have left and %d are attended to", context, home, away, want)
 			}
-			if s.Window > 0 { // else the step's own are at home, too
+			if s.Window > 0 { // else the step's own tokens are also at home
 				checkHeld(t, c, before, near-step, home)
 			}
 			checkHeld(t, c, context, near, home)
@@ -91,7 +91,7 @@ func TestTokensLeaveOnce(t *testing.T) {
 	})
 }
 
-// checkHeld checks that memory is enough for what a request with so many tokens has.
+// checkHeld checks that memory suffices for a request with so many tokens.
 func checkHeld(t *rapid.T, c *hybridCost, tokens, near int, home [2]int) {
 	sum := map[policy.Device]int{}
 	held, _ := c.Memory(0)
@@ -112,8 +112,8 @@ func checkHeld(t *rapid.T, c *hybridCost, tokens, near int, home [2]int) {
 	}
 }
 
-// TestWindowOfDrafts: by hand, three tokens a step, a window of 8 that loses 4 at once behind a sink of 2. All tokens of a step attend to the window
-// as it was before it and to one another; what leaves after it is what the accepted ones push out.
+// TestWindowOfDrafts: by hand, three tokens a step, a window of 8 that loses 4 at once after a sink of 2. All tokens of a step attend to the window
+// before the step and to one another; the accepted ones push tokens out after it.
 func TestWindowOfDrafts(t *testing.T) {
 	k := newKeys("window")
 	k.Sink, k.Window, k.Block = 2, 8, 4
@@ -138,8 +138,8 @@ func TestWindowOfDrafts(t *testing.T) {
 }
 
 // TestSharesOfAProfileByHand: of a window of 10 tokens in blocks of 4, 4 tokens are at home in steps of up to 14 tokens, 8 up to 18, then 12. Each layer
-// has its own share of them by bucket: 1/4, 1/2 and 1/8, or 1, 1/2 and 1/4. What follows a step makes up for what the next one attends to; where
-// that is less, nothing does.
+// has its own share of them by bucket: 1/4, 1/2 and 1/8, or 1, 1/2 and 1/4. After a step, as many tokens go home as the next step attends to in
+// addition, or none.
 func TestSharesOfAProfileByHand(t *testing.T) {
 	k := newKeys("hgca")
 	k.Window, k.Block, k.KeepAll = 10, 4, false
@@ -165,8 +165,8 @@ func TestSharesOfAProfileByHand(t *testing.T) {
 	}
 }
 
-// TestShareRisesWithinABlock: 8 tokens are at home in steps of 15 to 18 tokens, of which a step attends to 1/4, from one of 17 on to 3/4. After the
-// step of 16 tokens no block leaves the window of 10 in blocks of 4, but 4 tokens more are attended to, and go home as copies behind the 2 there.
+// TestShareRisesWithinABlock: 8 tokens are at home in steps of 15 to 18 tokens; a step attends to 1/4 of them, from 17 tokens on to 3/4. After the
+// step of 16 tokens no block leaves the window of 10 in blocks of 4, but 4 more tokens are attended to and go home as copies after the 2 there.
 func TestShareRisesWithinABlock(t *testing.T) {
 	p := &policy.Profile{Model: policy.ProfileModel{Layers: 1, KVHeads: 1}, Measured: policy.ProfileMeasured{Prompt: 12, Last: 30, Contexts: []int{13, 17}},
 		Heads: []policy.ProfileHead{{Share: []float64{0.25, 0.75}}}}

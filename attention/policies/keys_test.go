@@ -9,8 +9,8 @@ import (
 	"github.com/l3sim/l3sim/input/schema"
 )
 
-// keys has the keys of any policy in one place, so that a test sets and compares those that its policy has under
-// one name. Those of other policies are 0.
+// keys has the keys of all policies in one place, so that a test sets and compares those of its policy by name.
+// Keys of other policies are 0.
 type keys struct {
 	Name, Gates, Profile                                                            string
 	Budget, Page, LogicalPage, Reuse, SkipLayers, Sink, Window, PrefillWindow       int

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// memory returns what a layer holds on each device of a request with so many tokens, the first of which are the prompt's.
+// memory returns the tokens of a request that a layer holds on each device; the first `prompt` tokens are the prompt's.
 func (l *byteLaw) memory(prompt, tokens int, filling bool) (want [2]int) {
 	streamsOn := policy.Home
 	if l.apart && l.StreamDevice == "gpu" {
@@ -35,13 +35,13 @@ func (l *byteLaw) memory(prompt, tokens int, filling bool) (want [2]int) {
 	case "lserve", "duo":
 		want[policy.Home] += (l.heads - l.streams) * l.token * tokens
 		want[streamsOn] += l.streams * l.token * min(tokens, l.Sink+window)
-	case "h2o": // with a step's own token; a prompt is held whole until its end
+	case "h2o": // plus a step's own token; a prompt is held whole until its end
 		held := share(l.Heavy+l.Recent, prompt+1)
 		if filling {
 			held = tokens
 		}
 		want[policy.Home] += l.heads * held * (l.token + 4*l.group)
-	case "window", "hgca": // a block less than the window stays
+	case "window", "hgca": // the window less a block stays
 		sink := max(0, l.Sink)
 		away := max(0, tokens-sink-l.Window+l.Block)
 		if l.Window == 0 {
@@ -58,7 +58,7 @@ func (l *byteLaw) memory(prompt, tokens int, filling bool) (want [2]int) {
 		want[policy.GPU] += l.heads * near * min(tokens, sink+l.Window)
 	case "csattention":
 		want[policy.Home] += l.heads * (l.token*tokens + l.Subspaces*l.Centroids*csaEntry*share(l.TableShare, prompt) + 2*l.Centroids*l.dim)
-		if l.Mode == "host" && l.Search == "lagged" { // what the next step attends to
+		if l.Mode == "host" && l.Search == "lagged" { // the next step's tokens
 			want[policy.GPU] += l.heads * l.token * (share(min(1, l.SelectShare*float64(l.searches())), prompt) + min(tokens, l.RecentTokens))
 		}
 	default:

@@ -20,11 +20,11 @@ func TestPagesByHand(t *testing.T) {
 	s.Budget, s.Page, s.Reuse = 512, 64, 4
 	p := listsOf(s)
 	for _, c := range []struct{ prompt, context, made, tokens, pages int }{
-		{2048, 2049, 2049, 7*64 + 1, 8}, // the first step makes a list
+		{2048, 2049, 2049, 7*64 + 1, 8}, // the first step chooses pages
 		{2048, 2050, 2049, 7*64 + 2, 8},
-		{2048, 2052, 2052, 7*64 + 4, 8}, // the next is due at history 3 mod 4
+		{2048, 2052, 2052, 7*64 + 4, 8}, // the next choice is due at history 3 mod 4
 		{2048, 2112, 2112, 8 * 64, 8},
-		{2048, 2113, 2112, 8*64 + 1, 9}, // a page begins: attended to in addition
+		{2048, 2113, 2112, 8*64 + 1, 9}, // a new page is attended to in addition
 		{2048, 2115, 2112, 8*64 + 3, 9},
 		{2048, 2116, 2116, 7*64 + 4, 8},
 		{1, 2, 2, 2, 1}, {1, 512, 512, 512, 8}, {1, 513, 512, 513, 9}, {1, 516, 516, 7*64 + 4, 8},
@@ -57,7 +57,7 @@ func TestPagesAgainstSets(t *testing.T) {
 		p := Pages{Page: number("page", 1, 9), Least: rapid.SampledFrom([]int{1, 3}).Draw(t, "least"), Reuse: number("reuse", 1, 12),
 			Budget: number("budget", 1, 60), Replace: rapid.Bool().Draw(t, "replace"), Logical: 1}
 		prompt := number("prompt", 0, 80)
-		var list uint64 // bits of pages; only the newest one's place matters
+		var list uint64 // bits of pages; only the newest page's place matters
 		newest := 0
 		for context := prompt + 1; context < prompt+70; context++ {
 			now := (context - 1) / p.Page
@@ -151,7 +151,7 @@ func TestGates(t *testing.T) {
 			}
 			continue
 		}
-		if err := os.Remove(s.Gates); err != nil { // nobody reads it again
+		if err := os.Remove(s.Gates); err != nil { // it is not read again
 			t.Fatal(err)
 		}
 		values, also := policy.NewValues(&s, shape)
@@ -167,7 +167,7 @@ func TestGates(t *testing.T) {
 	}
 }
 
-// TestUnreadFiles: a section that names files and has not read them since is not equal to one that has.
+// TestUnreadFiles: a section that names files but has not read them is not equal to one that has.
 func TestUnreadFiles(t *testing.T) {
 	shape := policy.Shape{Layers: 1, KVHeads: 2, QueryHeads: 2, Dim: 8, ElementBits: 16}
 	dir := t.TempDir()

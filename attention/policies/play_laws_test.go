@@ -75,7 +75,7 @@ func (d *drawn) merged(p *played, head int) (out []float64, lse float64) {
 	return out, lse
 }
 
-// TestCounts: the number of tokens that a state attends to is the one that costs are based on.
+// TestCounts: a state attends to the number of tokens that costs are based on.
 func TestCounts(t *testing.T) {
 	for _, name := range []string{"quest", "lserve"} {
 		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {
@@ -162,7 +162,7 @@ func TestNothingDropped(t *testing.T) {
 		"lserve":            func(d *drawn) { d.spec.Budget, d.spec.StaticSparsity = d.tokens, 0 },
 		"lserve streaming":  func(d *drawn) { d.spec.StaticSparsity, d.spec.Window = 1, d.tokens },
 		"duo":               func(d *drawn) { d.spec.StaticSparsity = 0 },
-		"h2o":               func(d *drawn) { d.spec.Heavy, d.spec.Recent = 2, 2 }, // beyond what a configuration may say
+		"h2o":               func(d *drawn) { d.spec.Heavy, d.spec.Recent = 2, 2 }, // beyond the keys' ranges
 		"hgca":              func(d *drawn) { d.spec.Beta = 0 },
 		"hgca window":       func(d *drawn) { d.spec.Window, d.spec.Block, d.spec.Beta = d.tokens+1, 1, 1e6 },
 		"csattention":       func(d *drawn) { d.spec.TableShare, d.spec.SelectShare, d.spec.RecentTokens = 1, 1, d.tokens },
@@ -177,9 +177,9 @@ func TestNothingDropped(t *testing.T) {
 				d.play(t, d.newState(d.spec), d.prompt, func(p *played) {
 					switch {
 					case own == "h2o" && p.context > 4*d.prompt+1:
-						return // what is kept has reached the budget
+						return // the kept tokens have reached the budget
 					case name == "csattention lists" && p.context > d.prompt+1:
-						return // the lists had all tokens of the prompt; later ones displace them
+						return // the lists had all prompt tokens; later ones displace them
 					}
 					for head, tokens := range p.attended {
 						if len(tokens) != p.context {

@@ -34,14 +34,14 @@ func (x *sequence) shape() policy.Shape {
 // at returns the vector of a token.
 func (x *sequence) at(of []float32, token int) []float32 { return of[token*x.dim : (token+1)*x.dim] }
 
-// played has the choices of a state in one step.
+// played is the choices of a state in one step.
 type played struct {
 	context   int
 	selection policy.Selection
 	attended  [][]int32 // by query head, ascending
 }
 
-// play runs a state through a prompt and the following steps. It checks what holds for every policy: parts have existing tokens in
+// play runs a state through a prompt and the following steps. It checks laws of every policy: parts have existing tokens in
 // ascending order, are disjoint, and one has the step's own token.
 func (x *sequence) play(t *rapid.T, st policy.State, prompt int, see func(p *played)) {
 	var q [][]float32
@@ -51,7 +51,7 @@ func (x *sequence) play(t *rapid.T, st policy.State, prompt int, see func(p *pla
 	k := slices.Clone(x.k[:prompt*x.dim])
 	st.Prompt(q, k, slices.Clone(x.v[:prompt*x.dim]))
 	for _, given := range append(q, k) {
-		clear(given) // a state keeps no slice that it was given
+		clear(given) // a state must copy its arguments
 	}
 	for i := prompt; i < x.tokens; i++ {
 		key, value := slices.Clone(x.at(x.k, i)), slices.Clone(x.at(x.v, i))

@@ -114,8 +114,8 @@ func conserves(t *rapid.T, p named, shape policy.Shape, requests []policy.Reques
 	}
 }
 
-// holds checks that a layer holds on each device what it attends to there, the step's own token included, and that home holds what is read
-// from it.
+// holds checks that a layer holds on each device what it attends to there, including the step's own token, and that tokens read from home
+// are at home.
 func holds(t *rapid.T, p named, requests []policy.Request, run int) {
 	for _, r := range requests {
 		attended, held := [2]int64{}, [2]int64{}
@@ -157,7 +157,7 @@ func prompts(t *rapid.T, p named, shape policy.Shape, run, prompt, cut int) {
 		halves += pairs(cut, 0)
 	}
 	dense := int64(shape.KVHeads) * int64(prompt) * int64(prompt+1) / 2
-	if p.name == "h2o" { // scores a second time
+	if p.name == "h2o" { // scores are computed twice
 		dense += int64((shape.KVHeads+1)/2) * int64(prompt) * int64(prompt+1) / 2
 	}
 	half := int64(shape.KVHeads) * int64(prompt) // half a token a row, twice
@@ -172,7 +172,7 @@ func TestCostsCountWhatValuesChoose(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawSpec(t)
 		if s.Name == "hgca" {
-			s.Beta, s.Share = 0, 1 // what leaves the window stays
+			s.Beta, s.Share = 0, 1 // all tokens that leave the window are kept
 		}
 		g := rapid.IntRange(1, 3).Draw(t, "group")
 		shape := policy.Shape{Layers: rapid.IntRange(1, 3).Draw(t, "layers"), KVHeads: 2, QueryHeads: 2 * g, Dim: 8, ElementBits: 16}
@@ -237,7 +237,7 @@ func counts(t *rapid.T, p named, v policy.Values, shape policy.Shape, run, layer
 		slices.Sort(counted)
 		if csa, ok := p.Costs.(*csaCost); ok {
 			if tables := csa.tables(prompt); tables.Entries < tables.Selected+tables.Recent {
-				continue // lists may run out of tokens
+				continue // lists may be too short
 			}
 		}
 		if !slices.Equal(chosen, counted) {

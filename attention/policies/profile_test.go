@@ -221,7 +221,7 @@ func TestProfileErrors(t *testing.T) {
 	}
 }
 
-// TestProfileFits: a profile is valid for its model and policy alone; keys that do not affect the choice of tokens may differ.
+// TestProfileFits: a profile is valid only for its model and policy; keys that do not affect the choice of tokens may differ.
 func TestProfileFits(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "p.toml")
 	if err := os.WriteFile(path, []byte(profileText(t, small(t))), 0o666); err != nil {
@@ -233,7 +233,7 @@ func TestProfileFits(t *testing.T) {
 		change            func(s *keys, shape *policy.Shape)
 	}{
 		{"hgca", "toy", "", func(s *keys, _ *policy.Shape) { s.Share, s.KeepAll = 0.5, false }},
-		{"hgca", "toy", "", func(s *keys, _ *policy.Shape) { s.Beta = 1 }}, // the default, written out
+		{"hgca", "toy", "", func(s *keys, _ *policy.Shape) { s.Beta = 1 }}, // the default, set explicitly
 		{"hgca", "llama", `a profile with model.name = "llama", not "toy", which 'l3lab eval --profile' writes`, nil},
 		{"hgca", "toy", "model.layers = 3, not 2", func(_ *keys, shape *policy.Shape) { shape.Layers = 3 }},
 		{"hgca", "toy", "model.heads = 4, not 2", func(_ *keys, shape *policy.Shape) { shape.QueryHeads = 4 }},
@@ -274,7 +274,8 @@ func profileSum(s *policy.Spec) string {
 	return profile
 }
 
-// TestChoosing: all keys of every policy are told apart, and the name is always compared.
+// TestChoosing: profiles distinguish all keys of every policy that affect choices, and always its
+// name.
 func TestChoosing(t *testing.T) {
 	for i := range builtin {
 		p := &builtin[i]
@@ -300,8 +301,8 @@ func TestChoosing(t *testing.T) {
 	}
 }
 
-// FuzzProfile: any text gives a profile or an *input.Error. A profile has shares and rows at any context, and is equal after writing and
-// reading.
+// FuzzProfile: any text gives a profile or an *input.Error. A profile has shares and rows at any context, and is unchanged by writing
+// and reading.
 func FuzzProfile(f *testing.F) {
 	text := profileText(f, small(f))
 	f.Add(text)
@@ -328,7 +329,7 @@ func FuzzProfile(f *testing.F) {
 	})
 }
 
-// rowsOf returns the rows of 512 tokens that attended tokens at home lie in, in the same way.
+// rowsOf counts the rows of 512 tokens with attended tokens at home, like the recorder.
 func rowsOf(p *policy.Profile, layer, kvHead, context int) float64 {
 	return p.Heads[layer*p.Model.KVHeads+kvHead].Rows[p.Measured.Bucket(context)]
 }

@@ -41,7 +41,8 @@ func drawPages(t *rapid.T, set func(s *keys)) *drawnPages {
 	return &drawnPages{d, d.newState(d.spec).(*pageState)}
 }
 
-// scoreByHand returns the score of a page for some query heads: the highest sum over the heads among its logical pages.
+// scoreByHand returns the score of a page for some query heads: the maximum over its logical pages of the sum over the
+// heads.
 func (d *drawnPages) scoreByHand(page, token int, heads []int) float64 {
 	best := math.Inf(-1)
 	for from := page * d.spec.Page; from < (page+1)*d.spec.Page; from += d.spec.LogicalPage {
@@ -126,7 +127,7 @@ func TestPagesByDefinition(t *testing.T) {
 	})
 }
 
-// checkBest checks the n best where scores are rounded.
+// checkBest checks the n best under rounded scores.
 func (d *drawnPages) checkBest(t *rapid.T, chosen []int32, scores []float64, n int) {
 	if len(chosen) != n {
 		t.Fatalf("%d pages, want %d", len(chosen), n)
@@ -179,7 +180,7 @@ func TestPageScores(t *testing.T) {
 				}
 			}
 		}
-		if d.spec.LogicalPage == d.spec.Page { // the best logical page may be another for each head
+		if d.spec.LogicalPage == d.spec.Page { // each head may have another best logical page
 			d.st.pageScores(coarse, queries)
 			if !slices.Equal(coarse, sum) {
 				t.Fatalf("the group's scores are %v, the sum of its heads' %v", coarse, sum)
@@ -238,13 +239,13 @@ func TestPagesStay(t *testing.T) {
 			}
 			other.q = append(other.q, q)
 		}
-		if len(d.q) == 1 { // one head's scores all move by the same
+		if len(d.q) == 1 { // one head's scores all shift equally
 			shift := newSource(t).small(d.dim)
 			for i := range other.k {
 				other.k[i] += shift[i%d.dim]
 			}
 		}
-		// Whole pages of the prompt alone: a step sees what has been appended.
+		// Only whole pages of the prompt: a step sees later tokens.
 		for from := 0; from+d.spec.LogicalPage <= d.prompt; from += d.spec.LogicalPage {
 			a, b := from+rapid.IntRange(0, d.spec.LogicalPage-1).Draw(t, "token"), from
 			for c := range d.dim {
@@ -255,7 +256,7 @@ func TestPagesStay(t *testing.T) {
 	})
 }
 
-// TestReuse: a list that is reused for steps with equal queries is the one that each of them would make, until a page begins.
+// TestReuse: steps with equal queries reuse the list that each of them would make, until a page begins.
 func TestReuse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawPages(t, nil)
@@ -289,7 +290,7 @@ func TestLServeLimits(t *testing.T) {
 		streaming.Sink, streaming.Window = d.spec.Sink, d.spec.Window
 		d.sameTokens(t, d.prompt, d.newState(d.spec), d.newState(streaming), d.sequence, d.sequence)
 		d.spec.StaticSparsity, d.spec.LogicalPage, d.spec.Reuse = 0, d.spec.Page, 1
-		d.spec.Budget = max(d.spec.Budget, 3*d.spec.Page) // LServe has three pages at least
+		d.spec.Budget = max(d.spec.Budget, 3*d.spec.Page) // LServe has at least three pages
 		quest := newKeys("quest")
 		quest.Page, quest.Budget, quest.SkipLayers = d.spec.Page, d.spec.Budget, 0
 		quest.SelectGroup, quest.SelectPrecision = d.spec.SelectGroup, d.spec.SelectPrecision
@@ -318,8 +319,8 @@ func TestEqualQueries(t *testing.T) {
 	})
 }
 
-// TestScoredElsewhere: if something else scores the bounds of full pages, with a sixteenth of the query, the choice is that of the state's
-// own scores, however a group combines them.
+// TestScoredElsewhere: if something else scores the bounds of full pages, with a sixteenth of the query, the choice equals that of the
+// state's own scores, for every way of combining a group's scores.
 func TestScoredElsewhere(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawPages(t, func(s *keys) { s.SelectPrecision = "fp32" })

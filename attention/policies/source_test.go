@@ -8,14 +8,14 @@ import (
 	"github.com/l3sim/l3sim/attention"
 )
 
-// source makes vectors: drawing each element from rapid would take too long.
+// source makes vectors; drawing each element from rapid would be too slow.
 type source struct{ *rand.Rand }
 
 func newSource(t *rapid.T) source {
 	return source{rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed of vectors"), 0))}
 }
 
-// normal returns n values that FP16 holds.
+// normal returns n normal values rounded to FP16.
 func (s source) normal(n int) []float32 {
 	x := make([]float32, n)
 	for i := range x {
@@ -24,5 +24,5 @@ func (s source) normal(n int) []float32 {
 	return x
 }
 
-// fixedSource is one that is always the same.
+// fixedSource returns a source with a fixed seed.
 func fixedSource() source { return source{rand.New(rand.NewPCG(1, 2))} }

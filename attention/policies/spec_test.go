@@ -11,7 +11,7 @@ import (
 // sortedNames returns the policies as error messages list them.
 func sortedNames() string { return strings.Join(slices.Sorted(slices.Values(Builtin().Names())), ", ") }
 
-// TestSpecErrors: mistakes are named with what would do.
+// TestSpecErrors: errors name the mistake and what is accepted.
 func TestSpecErrors(t *testing.T) {
 	for _, c := range []struct{ name, sets, want string }{
 		{"quest", "quest.budget=64", ""},

@@ -9,8 +9,8 @@ import (
 	"github.com/l3sim/l3sim/attention/policy"
 )
 
-// TestUnionByHand: the union of choices of 10 of 40 pages. With an overlap of 0.6 a second choice has 0.25 + 0.75 · 0.6 = 0.7 of the
-// first one's pages; a page that two have missed is missed by a third with a chance of 1.5/1.6.
+// TestUnionByHand: the union of choices of 10 of 40 pages. With an overlap of 0.6 a second choice shares 0.25 + 0.75 · 0.6 = 0.7 of
+// the first one's pages; a page that two choices miss is missed by a third with probability 1.5/1.6.
 func TestUnionByHand(t *testing.T) {
 	for _, c := range []struct {
 		choices int
@@ -54,8 +54,8 @@ func TestUnionLaws(t *testing.T) {
 	})
 }
 
-// TestTogetherByHand: steps of three tokens. Quest: a list each, of 31 pages and the newest one, of which a step may have two. LServe: a
-// list for four tokens, so that a step has one or two, of 7 pages and those that have begun since.
+// TestTogetherByHand: steps of three tokens. Quest: each token has a list of 31 pages plus the newest page, of which a step may have
+// two. LServe: a list serves four tokens, so a step has one or two lists, of 7 pages plus those begun since.
 func TestTogetherByHand(t *testing.T) {
 	shape := policy.Shape{Verified: 3, Overlap: 1}
 	q := newKeys("quest")
@@ -78,14 +78,14 @@ func TestTogetherByHand(t *testing.T) {
 		{quest, 2000, 2064, 0, verified{73*16 + 16, 3, 3}}, // 128 · (1 − (97/128)³) = 72.3
 		{quest, 500, 514, 0, verified{514, 3, 3}},          // the first attends to everything
 		{small, 1, 9, 1, verified{9, 2, 1}},                // the first, at 7, attends to everything; the lists of 6 and 8 have two pages of three
-		{lserve, 2048, 2050, 0, verified{7*64 + 2, 1, 1}},  // 2049 is the first token behind the prompt, and makes the list
-		{small, 20, 33, 1, verified{2 * 3, 2, 1}},          // the first token, at 31, has the list of 30: the page of 31 to 33 stands in for its newest
-		{appended, 20, 33, 1, verified{3 * 3, 2, 1}},       // or is read beside it
-		{long, 3, 14, 1, verified{14, 2, 1}},               // the list of 7 has three pages, that of 14 two
-		{lserve, 2048, 2051, 0, verified{7*64 + 3, 1, 1}},  // 2049 to 2051 have the first list
-		{lserve, 2048, 2052, 0, verified{13*64 + 4, 2, 1}}, // 2050 and 2051 have that, 2052 makes another one: 32 · (1 − (25/32)²) = 12.5
-		{lserve, 2048, 2055, 0, verified{7*64 + 7, 1, 0}},  // 2053 to 2055 have the one of 2052
-		{lserve, 2048, 2113, 1, verified{8*64 + 1, 2, 1}},  // 2111 has the one of 2108, the others that of 2112
+		{lserve, 2048, 2050, 0, verified{7*64 + 2, 1, 1}},  // 2049, the first token after the prompt, chooses
+		{small, 20, 33, 1, verified{2 * 3, 2, 1}},          // the first token, at 31, uses the list of 30: the page of 31 to 33 replaces its newest
+		{appended, 20, 33, 1, verified{3 * 3, 2, 1}},       // or is read in addition
+		{long, 3, 14, 1, verified{14, 2, 1}},               // the list of 7 has three pages, the list of 14 two
+		{lserve, 2048, 2051, 0, verified{7*64 + 3, 1, 1}},  // 2049 to 2051 use the first list
+		{lserve, 2048, 2052, 0, verified{13*64 + 4, 2, 1}}, // 2050 and 2051 use it, 2052 chooses again: 32 · (1 − (25/32)²) = 12.5
+		{lserve, 2048, 2055, 0, verified{7*64 + 7, 1, 0}},  // 2053 to 2055 use the list of 2052
+		{lserve, 2048, 2113, 1, verified{8*64 + 1, 2, 1}},  // 2111 uses the list of 2108, the others that of 2112
 	} {
 		shape.Overlap = c.overlap
 		if got := c.pages.together(c.prompt, c.context, &shape); got != c.want {
@@ -94,8 +94,8 @@ func TestTogetherByHand(t *testing.T) {
 	}
 }
 
-// TestTogether: one token reads what it reads alone. Several read at least as many tokens, at most their context and the sum of what each
-// reads alone.
+// TestTogether: one token reads the same as alone. Several read at least that, and at most their context or the sum of what each reads
+// alone.
 func TestTogether(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		number := func(name string, low, high int) int { return rapid.IntRange(low, high).Draw(t, name) }

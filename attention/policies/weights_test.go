@@ -55,7 +55,8 @@ func TestAppendTop(t *testing.T) {
 	})
 }
 
-// TestAppendTopNotFinite: scores that overflow FP16 may be anything; the search must end and return no index twice.
+// TestAppendTopNotFinite: if scores overflow FP16 any choice is allowed, but the search must end and return no
+// index twice.
 func TestAppendTopNotFinite(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	for _, scores := range [][]float32{{nan, nan, nan}, {1, nan, 3, nan, 2}, {inf, -inf, nan, inf}, {-inf, -inf, -inf}} {
@@ -67,8 +68,8 @@ func TestAppendTopNotFinite(t *testing.T) {
 	}
 }
 
-// TestPromptWeights compares with attention in float64 on values that are one-hot, whose
-// results are the weights.
+// TestPromptWeights compares with attention in float64 on one-hot values, whose results are the
+// weights.
 func TestPromptWeights(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		dim, group, n := 8*rapid.IntRange(1, 3).Draw(t, "dim"), rapid.IntRange(1, 3).Draw(t, "group"), rapid.IntRange(1, 20).Draw(t, "tokens")

@@ -36,24 +36,25 @@ func tokensOf(tokens ...int) (ranges [][2]int) {
 // TestMissesByHand: a memory of three pages of two tokens, after a prompt of 6 tokens, so that the steps' own tokens are 6 to 11.
 func TestMissesByHand(t *testing.T) {
 	steps := [][][2]int{{{0, 6}}, {{2, 4}, {7, 8}}, {{4, 6}, {6, 8}}, {{0, 1}, {6, 7}}, {{2, 3}}, {{0, 8}}}
-	// Step 0 fetches pages 0, 1 and 2. Step 1 has page 1 and fetches page 3, which begins before its own token 7; page 0 goes. Step 2 has both of its
-	// pages, 2 and 3. Step 3 fetches page 0, and 1 goes. Step 4 fetches 1, and 2 goes. Step 5 fetches 2 alone.
+	// Step 0 fetches pages 0, 1 and 2. Step 1 hits page 1, fetches page 3, which begins before its own token 7, and evicts page 0. Step 2 hits both
+	// of its pages, 2 and 3. Step 3 fetches 0 and evicts 1. Step 4 fetches 1 and evicts 2. Step 5 fetches only 2.
 	want := []float64{3, 1, 0, 1, 1, 1}
 	if got := choicesOf(6, steps).Misses(2, 3); !slices.Equal(got, want) {
 		t.Errorf("%v misses, by hand %v", got, want)
 	}
-	// A second head that always chooses the page that its own token begins, or is in, halves the mean.
+	// A second head always chooses the page of its own token; this halves the mean.
 	own := [][][2]int{{{6, 7}}, {{6, 8}}, {{8, 9}}, {{8, 10}}, {{10, 11}}, {{10, 12}}}
 	if got := choicesOf(6, steps, own).Misses(2, 3); !slices.Equal(got, []float64{1.5, 0.5, 0, 0.5, 0.5, 0.5}) {
 		t.Errorf("%v misses, by hand the half of %v", got, want)
 	}
-	// What a step uses is there for all of it, even beyond the memory: the first ones of the next step go.
+	// A step's pages stay for the whole step, even beyond the memory's size: the next step evicts the
+	// first of them.
 	if got := choicesOf(6, [][][2]int{{{0, 3}}, {{0, 3}}, {{1, 3}}}).Misses(1, 2); !slices.Equal(got, []float64{3, 1, 0}) {
 		t.Errorf("%v misses of three tokens in a memory of two", got)
 	}
 }
 
-// TestMissesOfOneChoice: where each step chooses the same, all but the first find everything.
+// TestMissesOfOneChoice: if every step makes the same choice, all but the first hit everything.
 func TestMissesOfOneChoice(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		chosen := tokensOf(rapid.SliceOfNDistinct(rapid.IntRange(0, 99), 1, 40, rapid.ID).Draw(t, "tokens")...)
@@ -67,8 +68,8 @@ func TestMissesOfOneChoice(t *testing.T) {
 	})
 }
 
-// TestMissesOfRandomChoices: a choice of k of n tokens that depends on none before it finds k times the share of them that the memory has: those of
-// earlier steps, n (1 − (1 − k/n)^t), until they fill it, then its size.
+// TestMissesOfRandomChoices: an independent choice of k of n tokens hits k times the share in memory: n (1 − (1 − k/n)^t) tokens of earlier steps
+// until the memory is full, then its size.
 func TestMissesOfRandomChoices(t *testing.T) {
 	const n, k, heads, steps = 200, 20, 400, 12
 	rng := rand.New(rand.NewPCG(5, 2))
@@ -84,7 +85,7 @@ func TestMissesOfRandomChoices(t *testing.T) {
 		for i, got := range choicesOf(n, all...).Misses(1, size) {
 			has := min(float64(size), n*(1-math.Pow(1-float64(k)/n, float64(i))))
 			want := k * (1 - has/n)
-			// Three standard errors, and the few tokens by which a memory that is nearly full varies.
+			// Three standard errors, plus the few tokens by which a nearly full memory varies.
 			if math.Abs(got-want) > 3*math.Sqrt(k)/2/math.Sqrt(heads)+0.1 {
 				t.Errorf("a memory of %d, step %d: %v misses, by the closed form %v", size, i, got, want)
 			}
@@ -92,12 +93,12 @@ func TestMissesOfRandomChoices(t *testing.T) {
 	}
 }
 
-// TestMissesCounted compares misses with a memory that is looked through token by token, and groups with sets.
+// TestMissesCounted compares misses with a memory that is searched token by token, and groups with sets.
 func TestMissesCounted(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		prompt, size, page := rapid.IntRange(1, 30).Draw(t, "prompt"), rapid.IntRange(1, 12).Draw(t, "size"), rapid.IntRange(1, 5).Draw(t, "page")
 		steps := [][][2]int{}
-		last, want, groups := map[int]int{}, []float64{}, []float64{} // the step that used a page that is there
+		last, want, groups := map[int]int{}, []float64{}, []float64{} // the latest step that used a page in memory
 		for i := range rapid.IntRange(1, 12).Draw(t, "steps") {
 			tokens := rapid.SliceOfNDistinct(rapid.IntRange(0, prompt+i), 1, 10, rapid.ID).Draw(t, "tokens")
 			steps = append(steps, tokensOf(tokens...))
@@ -133,7 +134,7 @@ func TestMissesCounted(t *testing.T) {
 	})
 }
 
-// TestStepOfContext: steps beyond those recorded are as the nearest one.
+// TestStepOfContext: a context outside the recorded steps uses the nearest one.
 func TestStepOfContext(t *testing.T) {
 	c := choicesOf(10, make([][][2]int, 3))
 	for context, want := range map[int]int{1: 0, 10: 0, 11: 0, 12: 1, 13: 2, 14: 2, 999: 2} {
@@ -143,7 +144,7 @@ func TestStepOfContext(t *testing.T) {
 	}
 }
 
-// TestChoicesFile: choices are read as they were written, and what is wrong with them is named. Heads that attend to all that is at home have none.
+// TestChoicesFile: choices are read back as written, and errors name what is wrong. Heads that attend to everything at home have none.
 func TestChoicesFile(t *testing.T) {
 	s := toys(t).New("pages")
 	r := NewRecorder("toy", Shape{Layers: 1, QueryHeads: 4, KVHeads: 2, Dim: 8}, &s, 4)
@@ -181,7 +182,7 @@ func TestChoicesFile(t *testing.T) {
 			t.Errorf("%+v was read as %+v", p.Heads, got.Heads)
 		}
 	}
-	// A run takes them for steps of one token.
+	// A run uses them for steps of one token.
 	s.Profile = filepath.Join(t.TempDir(), "p.toml")
 	if s.Choices() != nil {
 		t.Error("choices of a file that nobody has read")

@@ -27,7 +27,7 @@ func TestShapeByHand(t *testing.T) {
 	}
 }
 
-// TestCountsByHand: tokens of classes, lists of choices, and what is held.
+// TestCountsByHand: tokens of classes, lists of choices, and held tokens.
 func TestCountsByHand(t *testing.T) {
 	for want, c := range map[int64]Class{0: {Heads: 9}, 30: {Heads: 3, Tokens: []int{4, 6}}, 12: {Heads: 3, Tokens: []int{4}, PerHead: []int{3, 4, 5}}} {
 		if got := c.All(); got != want {
@@ -41,7 +41,7 @@ func TestCountsByHand(t *testing.T) {
 	}
 	for _, c := range []struct {
 		held Held
-		want int // of 100 tokens, 70 of them the prompt's
+		want int // of 100 tokens; the prompt has 70
 	}{
 		{Held{}, 100}, {Held{OfPrompt: true}, 70}, {Held{AfterPrompt: true}, 30}, {Held{Skip: 8}, 92}, {Held{Skip: -8}, 108}, {Held{OfPrompt: true, Skip: 71}, 0},
 		{Held{Share: 0.25}, 25}, {Held{Share: 0.25, Skip: 1}, 25}, {Held{Share: 0.25, Skip: 4}, 24}, {Held{Most: 40}, 40}, {Held{Most: 140}, 100}, {Held{Share: 0.5, Most: 40, AfterPrompt: true}, 15},
@@ -72,7 +72,7 @@ func TestCountsByHand(t *testing.T) {
 	}
 }
 
-// TestBucketByHand: the bucket that a context is in, the nearest one where it is in none.
+// TestBucketByHand: the bucket of a context, or the nearest one.
 func TestBucketByHand(t *testing.T) {
 	m := ProfileMeasured{Contexts: []int{5, 9, 20}}
 	for context, want := range map[int]int{1: 0, 5: 0, 8: 0, 9: 1, 19: 1, 20: 2, 1000: 2} {
@@ -82,7 +82,8 @@ func TestBucketByHand(t *testing.T) {
 	}
 }
 
-// TestVerifyByHand: each promise, at its edge and beyond. Requests have contexts of at least 2 tokens; prompts have 2 heads.
+// TestVerifyByHand: each promise, at its limit and beyond. Requests have contexts of at least 2 tokens; prompts have 2
+// heads.
 func TestVerifyByHand(t *testing.T) {
 	shape := Shape{Layers: 4, QueryHeads: 4, KVHeads: 2}
 	first := func(x *Step) *Class { return &x.Attend[0] }
@@ -123,7 +124,7 @@ func TestVerifyByHand(t *testing.T) {
 		"Tokens:-1 ": {prompt: func(p *Prompt) { p.Pieces[0].Tokens = -1 }}, "Behind:-1}": {prompt: func(p *Prompt) { p.Pieces[0].Behind = -1 }},
 		"       ":   {prompt: func(p *Prompt) { p.Pieces[0].Behind += p.Pieces[0].Tokens }},
 		"Behind:2}": {prompt: func(p *Prompt) { p.Pieces[0].Behind += p.Pieces[0].Tokens + 1 }},
-		"        ": {prompt: func(p *Prompt) { // a token of one head at a time: as many in all
+		"        ": {prompt: func(p *Prompt) { // one head's token at a time: the same total
 			n := p.Pieces[0].Tokens
 			p.Pieces = []Piece{{1, n, 1, 0}, {1, 1, n, 0}}
 		}},
@@ -137,14 +138,14 @@ func TestVerifyByHand(t *testing.T) {
 	}
 }
 
-// fill has each request attend to so many tokens.
+// fill makes each request attend to so many tokens.
 func fill(x *Step, tokens int) {
 	for i := range x.Attend[0].Tokens {
 		x.Attend[0].Tokens[i] = tokens
 	}
 }
 
-// TestAttendByHand: scores of ln 1 to ln 6 weigh tokens 1:2:…:6. Head 0 attends to five of them at home, and on the GPUs to the last.
+// TestAttendByHand: scores of ln 1 to ln 6 weigh tokens 1:2:…:6. Head 0 attends to five of them at home and to the last on the GPUs.
 func TestAttendByHand(t *testing.T) {
 	near := func(a, b float64) bool { return math.Abs(a-b) < 1e-6 }
 	scores, v := make([]float64, 8), make([]float32, 16)
@@ -172,7 +173,7 @@ func TestAttendByHand(t *testing.T) {
 	if lse, weights := NewAttender(8, 2).Attend([]float64{1, 1}, &Selection{}, 0, scores, v); !math.IsInf(lse, -1) || len(weights) != 0 {
 		t.Errorf("nothing: %v, %v", lse, weights)
 	}
-	// Scores are q·k/√d, of the ranges' tokens alone.
+	// Scores are q·k/√d of the ranges' tokens alone.
 	got := []float64{-1, -1, -1}
 	Scores(got, []float32{1, 2, 3, 4}, []float32{1, 0, 0, 0, 0, 1, 0, 0, 1, 1, 1, 1}, [][2]int{{0, 1}, {2, 3}})
 	if !slices.Equal(got, []float64{0.5, -1, 5}) {
@@ -197,7 +198,7 @@ func TestMergeByHand(t *testing.T) {
 	}
 }
 
-// TestTopByHand: the best scores in order of their places, of equal ones the first.
+// TestTopByHand: the best scores in order of position; among equals, the first.
 func TestTopByHand(t *testing.T) {
 	scores := []float64{3, 1, 4, 1, 5, 4, 2, 4}
 	scratch := make([]float64, 8)
@@ -222,7 +223,7 @@ func TestTopByHand(t *testing.T) {
 	}
 }
 
-// TestPromptWeightsByHand: keys are one-hot, so that query i has a score of q[j]/√4 for token j. With scores of ln(j + 1) it weighs tokens 1:2:3.
+// TestPromptWeightsByHand: keys are one-hot, so query i scores token j with q[j]/√4. Scores of ln(j + 1) weigh tokens 1:2:3.
 func TestPromptWeightsByHand(t *testing.T) {
 	k := make([]float32, 12)
 	q := [][]float32{make([]float32, 12), make([]float32, 12)}

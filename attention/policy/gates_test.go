@@ -8,7 +8,7 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// TestStreamingHeads: the share of all heads, spread evenly, or those of the lowest gates.
+// TestStreamingHeads: a share of all heads, spread evenly, or the heads with the lowest gates.
 func TestStreamingHeads(t *testing.T) {
 	count := func(heads [][]bool) (n []int) {
 		for _, l := range heads {
@@ -41,7 +41,7 @@ func TestStreamingHeads(t *testing.T) {
 	}
 }
 
-// FuzzGates: a file of gates is refused with its name and a line of it, or gives numbers from 0 to 1.
+// FuzzGates: a file of gates gives numbers from 0 to 1, or an error that names the file and a line.
 func FuzzGates(f *testing.F) {
 	f.Add("0.5 1 0\n\n1\t0.25\n")
 	f.Add("[[0.5, 1e-3],\r\n [0x1p-1, NaN]]")

@@ -9,7 +9,7 @@ import (
 	"github.com/l3sim/l3sim/llm"
 )
 
-// TestIndexedByHand: the first policy by which a model's own indexer chooses, and what a Spec says of the one that runs.
+// TestIndexedByHand: the first policy that uses a model's own indexer, and what a Spec says about the policy in use.
 func TestIndexedByHand(t *testing.T) {
 	l := toys(t)
 	if own := l.Own(); own != "" {
@@ -33,7 +33,7 @@ func TestIndexedByHand(t *testing.T) {
 	}
 }
 
-// TestKeysThatCannotBe: keys that are no keys of a configuration are refused with the policy's name.
+// TestKeysThatCannotBe: a struct that cannot be a section of keys is refused with the policy's name.
 func TestKeysThatCannotBe(t *testing.T) {
 	p := *toys(t).policy("heads")
 	p.Name, p.Source, p.Keys, p.Defaults = "mine", "a paper", wrong{}, "c = 1\n"
@@ -42,7 +42,7 @@ func TestKeysThatCannotBe(t *testing.T) {
 	}
 }
 
-// wrong has two fields of one key.
+// wrong has two fields with the same key.
 type wrong struct {
 	A int `toml:"c"`
 	B int `toml:"c"`
@@ -50,7 +50,8 @@ type wrong struct {
 
 func (wrong) Check(*input.Check) {}
 
-// TestWindowsByHand: layers with a window may have other heads; what they leave out is the others'.
+// TestWindowsByHand: layers with a window may have other heads; unset values are those of the other
+// layers.
 func TestWindowsByHand(t *testing.T) {
 	s := Shape{KVHeads: 4, Dim: 128, ElementBits: 16, LayerKinds: llm.LayerKinds{WindowKVHeads: 2, WindowHeadDim: 64}}
 	if got := s.InWindows(); got.KVHeads != 2 || got.Dim != 64 || s.KVHeads != 4 {
@@ -75,7 +76,7 @@ func TestWindowsByHand(t *testing.T) {
 	}
 }
 
-// TestDefaultsOfOthers: a Spec that the list has not made has its defaults, and keeps its own name.
+// TestDefaultsOfOthers: a Spec that no list has made has its defaults and keeps its own name.
 func TestDefaultsOfOthers(t *testing.T) {
 	l := toys(t)
 	s := Spec{Name: "pages"}

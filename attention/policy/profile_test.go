@@ -10,7 +10,7 @@ import (
 )
 
 // recorded is a profile of 2 layers of 2 heads after a prompt of 4 tokens. Buckets begin at contexts of 2 + 4i: 5 alone, 6 to 9, then 10.
-// Head h of layer l attends to the first 2l + h + 1 tokens at home, the GPUs hold the newest one.
+// Head h of layer l attends to the first 2l + h + 1 tokens at home; the GPUs hold the newest one.
 func recorded(t *testing.T) *Profile {
 	s := toys(t).New("pages")
 	Edit(&s, func(k *paging) { k.TopKLatency, k.Page = 9, 8 })
@@ -28,7 +28,7 @@ func recorded(t *testing.T) *Profile {
 	return r.Profile()
 }
 
-// TestRecorderByHand: shares are of the tokens that no window on the GPUs holds, in all steps of a bucket together: 4, 5 + 6 + 7 + 8 and 9.
+// TestRecorderByHand: shares are of the tokens outside the GPUs' window, over all steps of a bucket: 4, 5 + 6 + 7 + 8 and 9.
 func TestRecorderByHand(t *testing.T) {
 	p := recorded(t)
 	if want := (ProfileMeasured{Prompt: 4, Last: 10, Contexts: []int{5, 6, 10}}); !reflect.DeepEqual(p.Measured, want) {
@@ -40,7 +40,7 @@ func TestRecorderByHand(t *testing.T) {
 	if p.Policy.Name != "pages" || p.Policy.Profile != "" {
 		t.Errorf("policy %q, profile %q", p.Policy.Name, p.Policy.Profile)
 	}
-	if k := Section[paging](&p.Policy); k.Page != 8 || k.TopKLatency != 5 { // its cost is not measured
+	if k := Section[paging](&p.Policy); k.Page != 8 || k.TopKLatency != 5 { // keys of cost alone are not recorded
 		t.Errorf("%+v", k)
 	}
 	for i, h := range p.Heads {
@@ -73,7 +73,7 @@ func TestRecorderByHand(t *testing.T) {
 	}
 }
 
-// TestRecorderCountByHand: tokens of several ranges count once, and rows of 512 tokens.
+// TestRecorderCountByHand: tokens in several ranges count once, as do rows of 512 tokens.
 func TestRecorderCountByHand(t *testing.T) {
 	for _, c := range []struct {
 		ranges       [][2]int
@@ -99,7 +99,7 @@ func profileText(t *testing.T, p *Profile) string {
 	return b.String()
 }
 
-// TestProfileFile: a profile is read as it was written, and says what is wrong with it.
+// TestProfileFile: a profile is read back as written, and errors name what is wrong.
 func TestProfileFile(t *testing.T) {
 	p := recorded(t)
 	text := profileText(t, p)
@@ -149,7 +149,7 @@ func TestProfileFile(t *testing.T) {
 			t.Errorf("%+v was read as %+v", p, got)
 		}
 	}
-	// Policies with heads that stream have the gates in a profile.
+	// A profile of a policy with streaming heads has the gates.
 	heads := toys(t).New("heads")
 	if text := profileText(t, NewRecorder("toy", Shape{Layers: 1, KVHeads: 1}, &heads, 1).Profile()); !strings.Contains(text, "gates = \"\"\n") {
 		t.Error(text)
@@ -159,7 +159,7 @@ func TestProfileFile(t *testing.T) {
 	}
 }
 
-// TestProfileIsForOneModel: what does not fit is named.
+// TestProfileIsForOneModel: errors name what does not fit.
 func TestProfileIsForOneModel(t *testing.T) {
 	l, path := toys(t), filepath.Join(t.TempDir(), "p.toml")
 	if err := os.WriteFile(path, []byte(profileText(t, recorded(t))), 0o600); err != nil {

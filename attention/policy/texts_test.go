@@ -11,7 +11,8 @@ import (
 	"github.com/l3sim/l3sim/llm"
 )
 
-// TestGateLines: each number of a line is read, and one that is none is named with its line.
+// TestGateLines: each number of a line is read; text that is no number gives an error with its
+// line.
 func TestGateLines(t *testing.T) {
 	for text, want := range map[string]string{
 		"0.5 1 0\n": "", "0.5 1 x": `g:1: x: expected a gate, a number from 0 to 1`, "x 1 0": `g:1: x: expected a gate, a number from 0 to 1`, "0 1\n\n0 1.1": `g:3: 1.1: expected a gate, a number from 0 to 1`,
@@ -28,7 +29,8 @@ func TestGateLines(t *testing.T) {
 	}
 }
 
-// TestFilesByKey: an error about a file is about the key that names it, with the file as its value.
+// TestFilesByKey: an error about a file names the key that names the file, with the file as its
+// value.
 func TestFilesByKey(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "none")
 	_, err := readFile("policy.gates", path, "a line of numbers for each layer", parseGates)
@@ -38,7 +40,7 @@ func TestFilesByKey(t *testing.T) {
 	if !strings.HasSuffix(err.Error(), "; expected a line of numbers for each layer") {
 		t.Errorf("no file: %v", err)
 	}
-	// Of a file that can be read, what is expected stands where it is wrong.
+	// If the file can be read, the error also says what was expected.
 	path = filepath.Join(t.TempDir(), "gates")
 	if err := os.WriteFile(path, []byte("0.5 2\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -54,7 +56,8 @@ func TestFilesByKey(t *testing.T) {
 	}
 }
 
-// TestOwnIsTheFirst: of the policies by which a model's indexer chooses the first counts, wherever it stands.
+// TestOwnIsTheFirst: of the policies that use a model's indexer the first counts, whatever its place in the
+// list.
 func TestOwnIsTheFirst(t *testing.T) {
 	for _, c := range []struct {
 		indexed []bool
@@ -67,7 +70,7 @@ func TestOwnIsTheFirst(t *testing.T) {
 	}
 }
 
-// TestAllTokens: tokens of each head times the heads, or those of each head by itself.
+// TestAllTokens: either tokens for each head times heads, or a number for each head.
 func TestAllTokens(t *testing.T) {
 	for _, c := range []struct {
 		class Class
@@ -79,7 +82,7 @@ func TestAllTokens(t *testing.T) {
 	}
 }
 
-// TestPromptsByHand: two KV heads attend for each of ten tokens, in pieces or among those that an indexer chooses for.
+// TestPromptsByHand: two KV heads attend for each of ten tokens, in pieces or among tokens that an indexer chooses.
 func TestPromptsByHand(t *testing.T) {
 	const few = " tokens of heads, expected at least 10 of each of 2 KV heads"
 	for _, c := range []struct {
@@ -106,7 +109,7 @@ func TestPromptsByHand(t *testing.T) {
 	}
 }
 
-// TestKeysOfPages: both ends of each range of keys that choose pages, and what is next to them; of names each that there is, and one that there is not.
+// TestKeysOfPages: both ends of each range of keys that choose pages, and their neighbours; for names, each valid one and an invalid one.
 func TestKeysOfPages(t *testing.T) {
 	good := PagesSpec{Budget: 1 << 16, Page: 16, SelectDevice: "rank", SelectGroup: "sum", SelectPrecision: "fp32", SummaryDevice: "gpu", Layout: "row"}
 	for _, c := range []struct {
@@ -136,7 +139,7 @@ func count(text string) int {
 	return n
 }
 
-// TestUnknownPolicy: a name that there is not is answered with those that there are.
+// TestUnknownPolicy: the error about an unknown name lists the valid ones.
 func TestUnknownPolicy(t *testing.T) {
 	l := toys(t)
 	s := l.New("none")

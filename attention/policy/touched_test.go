@@ -8,7 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestTouched: the mean number of groups over all choices with the newest token, counted one by one.
+// TestTouched: the mean number of touched groups over all choices that include the newest token,
+// counted one by one.
 func TestTouched(t *testing.T) {
 	for _, c := range []struct{ context, size int }{{17, 4}, {16, 4}, {13, 5}, {18, 8}, {9, 3}, {5, 8}, {8, 8}, {12, 1}} {
 		for chosen := 1; chosen <= c.context; chosen++ {
@@ -31,7 +32,7 @@ func TestTouched(t *testing.T) {
 	}
 }
 
-// TestTouchedGrows: more tokens lie in no fewer groups, in no more than there are, and everything in all of them.
+// TestTouchedGrows: more tokens touch no fewer groups, at most all; all tokens touch all groups.
 func TestTouchedGrows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		context, size := rapid.IntRange(1, 3000).Draw(t, "context"), rapid.IntRange(1, 512).Draw(t, "size")
@@ -49,7 +50,8 @@ func TestTouchedGrows(t *testing.T) {
 	})
 }
 
-// TestListBytes: 4 bytes a chosen token and token of the step, nothing where all of a context is attended to.
+// TestListBytes: 4 bytes for each chosen token and token of the step, nothing if the whole context is
+// attended to.
 func TestListBytes(t *testing.T) {
 	p := Paged{Page: 1, Chosen: 2048}
 	for _, c := range []struct {

@@ -12,7 +12,7 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// paging is the keys of a toy policy that chooses pages.
+// paging has the keys of a toy policy that chooses pages.
 type paging struct {
 	PagesSpec
 	Every int `toml:"every"`
@@ -25,10 +25,10 @@ func (k paging) Check(c *input.Check) {
 
 func (k paging) Blocks() (width, from int) { return k.Every, 2 }
 
-// splitting is the keys of a toy policy some of whose heads stream.
+// splitting has the keys of a toy policy with some streaming heads.
 type splitting struct{ HeadsSpec }
 
-// toys returns a list of three toy policies. They attend to everything, whatever their keys say.
+// toys returns a list of three toy policies. They attend to everything, whatever their keys.
 func toys(t *testing.T) *List {
 	all := Policy{Homes: AnyHome, Costs: func(u *Use) Costs { return &everything{shape: u.Shape} },
 		Values: func(*Use) (Values, error) { return nil, nil }}
@@ -102,7 +102,7 @@ func (e *everything) Memory(int) (decoding, filling []Held) { return nil, nil }
 func (e *everything) KV(int) int64                          { return 0 }
 func (e *everything) Vectors() Vectors                      { return e.shape.Vectors() }
 
-// TestLists: names by what policies can, and sections with their defaults.
+// TestLists: names of policies by ability, and sections with their defaults.
 func TestLists(t *testing.T) {
 	l := toys(t)
 	for want, got := range map[string][]string{
@@ -131,7 +131,7 @@ func TestLists(t *testing.T) {
 	}
 }
 
-// TestListsRefuse: what cannot be on a list.
+// TestListsRefuse: policies that a list refuses.
 func TestListsRefuse(t *testing.T) {
 	for want, change := range map[string]func(p *Policy){
 		"":                                  func(*Policy) {},
@@ -164,7 +164,7 @@ func TestListsRefuse(t *testing.T) {
 	}
 }
 
-// TestSections: what a section says of its policy, and how it is changed.
+// TestSections: a section's description of its policy, and changes to it.
 func TestSections(t *testing.T) {
 	l := toys(t)
 	dense, pages, heads := l.New("dense"), l.New("pages"), l.New("heads")
@@ -238,12 +238,12 @@ func TestSectionErrors(t *testing.T) {
 		if s.CheckAt(Place{Where: "in the DIMMs", Apart: apart}, &c); c.OK() != (want == "") || !c.OK() && !strings.Contains(c.Err().Error(), want) {
 			t.Errorf("%v, want %q", c.Err(), want)
 		}
-		s.Name = "heads" // has no such rule
+		s.Name = "heads" // has no rule on this
 		s.CheckAt(Place{Apart: true}, new(input.Check))
 	}
 }
 
-// TestFilesOfSections: which files are read, what they hold, and for which models they are.
+// TestFilesOfSections: which files are read, their contents, and the models they fit.
 func TestFilesOfSections(t *testing.T) {
 	l, dir := toys(t), t.TempDir()
 	write := func(name, text string) string {
@@ -282,7 +282,7 @@ func TestFilesOfSections(t *testing.T) {
 		}
 	}
 	s.Gates = write("h.tsv", "2 1\n")
-	if err := s.Fits(shape); err == nil || !strings.Contains(err.Error(), "a file that was read") { // another one was
+	if err := s.Fits(shape); err == nil || !strings.Contains(err.Error(), "a file that was read") { // another model was recorded
 		t.Error(err)
 	}
 	if err := s.ReadFiles(); err == nil || !strings.Contains(err.Error(), `h.tsv:1`) || !strings.Contains(err.Error(), "a gate, a number from 0 to 1") {
@@ -292,7 +292,7 @@ func TestFilesOfSections(t *testing.T) {
 	if err := s.ReadFiles(); err == nil || !strings.Contains(err.Error(), "expected a line of numbers for each layer") {
 		t.Error(err)
 	}
-	// Files that the policy does not have are not read: Check refuses the keys.
+	// Files of keys that the policy does not have are not read: Check refuses the keys.
 	s = l.New("pages")
 	if s.Gates = filepath.Join(dir, "none"); s.ReadFiles() != nil || s.Fits(shape) != nil {
 		t.Error(s.ReadFiles())

@@ -28,8 +28,8 @@ func extended(t testing.TB) *configs.Loader {
 	return loader
 }
 
-// TestAddedCostsAndValues: a policy of another package keeps the laws of those of this one. Each head attends to as many
-// tokens as costs count, to the prompt's sink and window, and to nothing that is not held.
+// TestAddedCostsAndValues: a policy of another package obeys the same laws as built-in ones. Each head attends to as
+// many tokens as costs count, to the prompt's sink and window, and only to held tokens.
 func TestAddedCostsAndValues(t *testing.T) {
 	list := extended(t).Policies()
 	rapid.Check(t, func(t *rapid.T) {
@@ -86,8 +86,8 @@ func TestAddedCostsAndValues(t *testing.T) {
 	})
 }
 
-// TestAddedRuns: a policy of another package runs on each system that can have it, under all laws and layer by layer as well
-// as with repeats skipped, and takes no longer than dense attention.
+// TestAddedRuns: a policy of another package runs on each system that accepts it, under all laws, with and without skipped
+// layers, and takes no longer than dense attention.
 func TestAddedRuns(t *testing.T) {
 	loader := extended(t)
 	help := system.Policies(loader)
@@ -127,7 +127,7 @@ func TestAddedRuns(t *testing.T) {
 	}
 }
 
-// TestAddedKeys: the keys of a policy of another package are refused, explained, written and read as any others.
+// TestAddedKeys: keys of a policy of another package are refused, explained, written and read like any others.
 func TestAddedKeys(t *testing.T) {
 	loader := extended(t)
 	load := func(sets ...string) (*configs.Config, error) { return loader.Load(configs.Options{Sets: sets}) }
