@@ -30,7 +30,7 @@ func TestDistribution(t *testing.T) {
 				samples = append(samples, value)
 			}
 			if i%300 == 0 {
-				d.Percentile(50) // a question in between changes nothing
+				d.Percentile(50) // a query in between changes nothing
 			}
 		}
 		half.AddAll(&other)
@@ -112,7 +112,7 @@ func BenchmarkDistribution(b *testing.B) {
 	}
 }
 
-// TestNothingRecorded: what occurs no times is no sample, and no maximum.
+// TestNothingRecorded: a value recorded zero times is no sample and no maximum.
 func TestNothingRecorded(t *testing.T) {
 	var with, without Distribution
 	for value := range int64(3) {

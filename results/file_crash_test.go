@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// disk is a folder on a disk that can lose its power. Content that was not synced is
-// lost then; a name may be lost until the folder is synced, and is not on an eager
-// disk. It notes what a crash would leave after each operation, and one can fail.
+// disk is a folder on a disk that can lose power. Content that was not synced is lost then; a name
+// may be lost until the folder is synced, but not on an eager disk. It records the state after a
+// crash at each operation, and one operation can fail.
 type disk struct {
 	names, durable map[string]*diskFile // as programs see them, and after a crash
 	eager          bool
@@ -96,10 +96,9 @@ func (d *disk) seen() map[string]string {
 	return texts
 }
 
-// TestWriteFilesSurvivesCrashes: wherever the power goes, each file has its old content
-// or its new, and once the files are written they are the new ones. Where an operation
-// fails that is said, no file is left open and nothing but whole files stays; before
-// the first rename the folder is as it was.
+// TestWriteFilesSurvivesCrashes: at any power loss each file has its old or its new content, and
+// once the files are written they are new. A failed operation is reported, no file is left open,
+// and only whole files remain; before the first rename the folder is unchanged.
 func TestWriteFilesSurvivesCrashes(t *testing.T) {
 	old := map[string]string{"a": "old a", "other": "x"}
 	updated := map[string]string{"a": strings.Repeat("new a", 30_000), "b": "new b", "other": "x"}

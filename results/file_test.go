@@ -23,7 +23,7 @@ func text(s string) func(io.Writer) error {
 	}
 }
 
-// fail writes a part and then gives up.
+// fail writes a part and then fails.
 func fail(w io.Writer) error {
 	return errors.Join(text("half")(w), errFull)
 }
@@ -103,7 +103,7 @@ func TestWriteFileAtomicLinksAndDevices(t *testing.T) {
 	if err != nil || info.Mode()&os.ModeSymlink == 0 || contents(t, dir)["target"] != "new" {
 		t.Errorf("%v, the link is now %v, its target %q", err, info.Mode(), contents(t, dir)["target"])
 	}
-	// Were it replaced by a file, the device would be gone.
+	// Replacing the device by a file would remove the device.
 	if err := WriteFileAtomic(os.DevNull, text("x")); err != nil {
 		t.Error(err)
 	}
@@ -117,7 +117,7 @@ func TestWriteFiles(t *testing.T) {
 	if err := WriteFiles(dir, []File{{"a", text("1")}, {"b", text("2")}}); err != nil {
 		t.Fatal(err)
 	}
-	// The second file fails: the first stays as it was too.
+	// The second file fails: the first keeps its content, too.
 	if err := WriteFiles(dir, []File{{"a", text("3")}, {"b", fail}}); !errors.Is(err, errFull) {
 		t.Fatalf("got %v", err)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/l3sim/l3sim/internal/deep"
 )
 
-// nasty is shapes of samples that percentiles and sums go wrong on.
+// nasty has shapes of samples that are hard for percentiles and sums.
 var nasty = map[string]func(r *rand.Rand) int64{
 	"constant":    func(*rand.Rand) int64 { return 107_562_046_351 },
 	"zeros":       func(*rand.Rand) int64 { return 0 },
@@ -26,7 +26,7 @@ var nasty = map[string]func(r *rand.Rand) int64{
 	"least":       func(r *rand.Rand) int64 { return math.MinInt64 + r.Int64N(3) },
 }
 
-// truth is samples written out.
+// truth is the list of samples.
 type truth struct {
 	values []int64 // sorted
 	sum    *big.Int
@@ -39,7 +39,7 @@ func (e *truth) add(value, count int64) {
 	e.sum.Add(e.sum, new(big.Int).Mul(big.NewInt(value), big.NewInt(count)))
 }
 
-// compare checks everything that d says, percentiles to within a relative bound.
+// compare checks every result of d, percentiles to within a relative bound.
 func (e *truth) compare(t rapid.TB, d *Distribution, within float64) {
 	t.Helper()
 	n := len(e.values)
@@ -63,8 +63,8 @@ func (e *truth) compare(t rapid.TB, d *Distribution, within float64) {
 	}
 }
 
-// TestHistogram compares the histogram with the samples written out, whole, and
-// added up from parts in any order.
+// TestHistogram compares the histogram with the list of samples, whole and added up from parts in
+// any order.
 func TestHistogram(t *testing.T) {
 	for name, draw := range nasty {
 		t.Run(name, func(t *testing.T) {
@@ -93,8 +93,8 @@ func TestHistogram(t *testing.T) {
 	}
 }
 
-// TestBuckets: buckets follow one another, hold the value that stands for them, and
-// are no wider than 0.1% of their values.
+// TestBuckets: buckets are contiguous, contain their representative value, and are at most 0.1%
+// wide.
 func TestBuckets(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := rapid.Uint64().Draw(t, "value") >> rapid.IntRange(0, 63).Draw(t, "shift")
@@ -112,8 +112,8 @@ func TestBuckets(t *testing.T) {
 	})
 }
 
-// TestDistributionOfManyValues crosses the number of values that are kept exactly, and
-// meets the samples written out, whatever the order and the parts.
+// TestDistributionOfManyValues exceeds the number of exact values, and agrees with the list of
+// samples in any order and division.
 func TestDistributionOfManyValues(t *testing.T) {
 	deep.Only(t)
 	if testing.Short() {
@@ -146,8 +146,8 @@ func TestDistributionOfManyValues(t *testing.T) {
 	}
 }
 
-// TestExactValues: what is kept exactly is so to the last value, also in an order that
-// leaves equal values apart.
+// TestExactValues: exact values remain exact up to the last one, also if equal values are far apart
+// in order.
 func TestExactValues(t *testing.T) {
 	const step = 1_000_003 // without a common factor with exactValues: a permutation
 	var d Distribution
@@ -170,8 +170,7 @@ func TestExactValues(t *testing.T) {
 	}
 }
 
-// TestDistributionStaysSmall: samples that all differ take no more memory than the
-// values that are kept exactly.
+// TestDistributionStaysSmall: samples that all differ need no more memory than the exact values.
 func TestDistributionStaysSmall(t *testing.T) {
 	var d Distribution
 	r := rand.New(rand.NewPCG(1, 1))

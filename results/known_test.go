@@ -9,7 +9,7 @@ import (
 	"github.com/l3sim/l3sim/traces"
 )
 
-// TestKnownByHand: shares in percent, each by its name; what rounds to nothing is left out, and so is an error that nothing tells.
+// TestKnownByHand: shares in percent, each by its name; what rounds to 0 is left out, and so is an unknown error.
 func TestKnownByHand(t *testing.T) {
 	for _, c := range []struct {
 		k    Known
@@ -28,7 +28,7 @@ func TestKnownByHand(t *testing.T) {
 	}
 }
 
-// TestOrderOfLines: the lines of a full summary stand in this order, and metrics have as many values as names.
+// TestOrderOfLines: the order of lines in a full summary; metrics have as many values as names.
 func TestOrderOfLines(t *testing.T) {
 	s := &Summary{}
 	s.Trace.Requests, s.SimulatedS, s.Iterations = 3, 2, 5
@@ -59,7 +59,7 @@ func TestOrderOfLines(t *testing.T) {
 	}
 }
 
-// TestPlaceInTheQueue: where all requests come at once, the line below TTFT says that it is the place in the queue.
+// TestPlaceInTheQueue: if all requests arrive at once, the line below TTFT says that it is the place in the queue.
 func TestPlaceInTheQueue(t *testing.T) {
 	s := &Summary{}
 	s.Trace.Requests, s.Arrivals.Kind = 3, traces.ArrivalsAtOnce

@@ -32,7 +32,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestLimitsOfPairs: for each limit on its own, what one, both and only the first exceed.
+// TestLimitsOfPairs: each limit alone: neither, both or only the first exceeded.
 func TestLimitsOfPairs(t *testing.T) {
 	for n := range 16 {
 		a, b := Limits{n&1 > 0, n&2 > 0}, Limits{n&4 > 0, n&8 > 0}
@@ -58,7 +58,7 @@ func TestPartsOfEnergy(t *testing.T) {
 	}
 }
 
-// TestTextsAtTheEnds: no summary is an error and no metrics, a variant stands behind its system, and times beyond all units are milliseconds.
+// TestTextsAtTheEnds: no summary gives an error and no metrics; a variant follows its system; times beyond all units are milliseconds.
 func TestTextsAtTheEnds(t *testing.T) {
 	var none *Summary
 	var b strings.Builder

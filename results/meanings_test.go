@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// TestMeanings: meanings.tsv holds for every metric what the comments of its fields say, from the Summary
-// inwards. After a change of a comment, 'go test ./results -run Meanings -update' writes it.
+// TestMeanings: meanings.tsv has for every metric the comments of its fields, from the Summary inwards.
+// After a change of a comment, 'go test ./results -run Meanings -update' writes it.
 func TestMeanings(t *testing.T) {
 	comments := structComments(t)
 	of := map[string]string{} // by the key in JSON
@@ -24,7 +24,7 @@ func TestMeanings(t *testing.T) {
 			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 			text := comments[typ.Name()][f.Name]
 			if text == "" && f.Type.Kind() == reflect.Struct && f.Name == f.Type.Name() {
-				text = comments[f.Name][""] // its type says what it holds
+				text = comments[f.Name][""] // described at its type
 			}
 			text = strings.Trim(above+"; "+text, "; ")
 			for j := range typ.NumField() { // comments name fields, users know keys

@@ -29,8 +29,8 @@ func TestWriteRequests(t *testing.T) {
 	}
 	golden(t, "requests.csv", b.Bytes())
 
-	// Laws: as many cells in a row as the header has, in any CSV reader, and
-	// no times where no token came out.
+	// Laws: each row has as many cells as the header, for any CSV reader, and no times if there was no
+	// token.
 	rows, err := csv.NewReader(&b).ReadAll()
 	if err != nil || len(rows) != len(requests)+1 {
 		t.Fatalf("%d rows, %v", len(rows), err)
@@ -43,7 +43,7 @@ func TestWriteRequests(t *testing.T) {
 	}
 }
 
-// TestDecimal requires that the text of a time is exact.
+// TestDecimal checks that the text of a time is exact.
 func TestDecimal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := rapid.Int64().Draw(t, "ps")

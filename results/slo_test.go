@@ -8,7 +8,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestMissed: each target of a percentile is held against that percentile of that latency, and no other.
+// TestMissed: each target of a percentile is compared with that percentile of that latency, and no
+// other.
 func TestMissed(t *testing.T) {
 	latency := func(base float64) *Latency {
 		return &Latency{P50: base + 1, P90: base + 2, P95: base + 3, P99: base + 4, Max: base + 9}

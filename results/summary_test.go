@@ -35,7 +35,7 @@ func golden(t *testing.T, name string, got []byte) {
 	}
 }
 
-// sample is a summary in which no two numbers are alike.
+// sample is a summary in which all numbers differ.
 func sample() *Summary {
 	return &Summary{
 		About: About{
@@ -79,8 +79,7 @@ func TestSummaryJSON(t *testing.T) {
 	}
 	golden(t, "summary.json", b.Bytes())
 
-	// Laws: the keys in the order that the schema promises, and every value
-	// reads back.
+	// Laws: the keys are in the schema's order, and every value reads back.
 	var keys []string
 	d := json.NewDecoder(bytes.NewReader(b.Bytes()))
 	for depth, key := 0, true; ; {
@@ -115,7 +114,7 @@ func TestSummaryJSON(t *testing.T) {
 	}
 }
 
-// TestNoTarget: JSON has null where there is no target of latency, and reads it back.
+// TestNoTarget: without a latency target JSON has null, and reads it back.
 func TestNoTarget(t *testing.T) {
 	text, err := json.Marshal(SLO{TBT: 50})
 	back := SLO{TTFT: 3}
@@ -139,8 +138,8 @@ func TestSummaryText(t *testing.T) {
 	}
 	golden(t, "summary.txt", b.Bytes())
 
-	// Laws: every figure of the summary is there, no line is wider than a
-	// terminal, and the columns of the table end together.
+	// Laws: every number of the summary is shown, no line is wider than a terminal, and the columns of
+	// the table are right-aligned.
 	for _, want := range []string{
 		"l3", "gpt-175b", "openr1", "1,000 requests", "seed 1", "12,684,100", "5,407.4 output tokens/s", "39 min simulated",
 		"101 ms", "160 ms", "2.20 s", "25 min", "540.8", "612", "32,767", "25.0%", "87.5%", "6.2%", "3.1%", "12.5%",
@@ -156,7 +155,7 @@ func TestSummaryText(t *testing.T) {
 			t.Errorf("%d columns: %s", len([]rune(line)), line)
 		}
 	}
-	// Figures do not run together up to the longest run there is, 106 days.
+	// Numbers do not run together up to the longest run possible, 106 days.
 	long := sample()
 	long.TTFT = Latency{Mean: 8e9, P50: 8e9, P90: 9e9, P99: 9.1e9, Max: 9.2e9}
 	b.Reset()
@@ -204,7 +203,7 @@ func TestBinary(t *testing.T) {
 	}
 }
 
-// TestBrief: the short text has the lines that answer first, ten at most, in times that people read. Warnings are apart.
+// TestBrief: the short text has the most important lines, at most ten, with readable times. Warnings are separate.
 func TestBrief(t *testing.T) {
 	var b bytes.Buffer
 	if err := sample().WriteText(&b); err != nil {
@@ -249,12 +248,12 @@ func TestTimeText(t *testing.T) {
 	}
 }
 
-// TestRuns: a line a run, in 80 columns; what no run has is no column.
+// TestRuns: a line for each run, in 80 columns; a column without values is left out.
 func TestRuns(t *testing.T) {
 	slow, plain := sample(), sample()
 	slow.TTFT.P99, slow.SLO, slow.Cost = 44*60e3, SLO{}, CostReport{}
 	plain.SLO, plain.Cost, plain.Utilization.PIM = SLO{}, CostReport{}, 0
-	hot := *slow // draws more than a slot supplies, which the others do not
+	hot := *slow // alone draws more than a slot supplies
 	targets := sample()
 	for _, s := range []*Summary{slow, plain, targets} {
 		s.EnergyReport.DIMM = s.EnergyReport.DIMMLimit
@@ -292,8 +291,8 @@ func TestRuns(t *testing.T) {
 	}
 }
 
-// TestRunNotes: notes of several runs stand once below them, behind the names of those that have them where not all have; what a sign
-// says is no note, and runs whose requests all come at once say what TTFT is.
+// TestRunNotes: notes of several runs are listed once below them, after the names of their runs unless all have them; a sign's
+// meaning is no note; and if all requests arrive at once, TTFT is explained.
 func TestRunNotes(t *testing.T) {
 	a, b := sample(), sample()
 	a.Notes, b.Notes = []string{"both", "only a", "node.ranksets = 6 are 3 DIMMs on a channel"}, []string{"only b", "both"}
@@ -312,7 +311,7 @@ func TestRunNotes(t *testing.T) {
 	}
 }
 
-// TestLinesByHand: lines of a summary that few runs have, each with its own numbers.
+// TestLinesByHand: rare lines of a summary, each with its own numbers.
 func TestLinesByHand(t *testing.T) {
 	with := func(set func(*Summary)) *Summary {
 		s := &Summary{}
@@ -349,7 +348,7 @@ func TestLinesByHand(t *testing.T) {
 	}
 }
 
-// TestWarningsByHand: what was turned away is said once, by its reason. Requests beyond the model's context are in a remark of their own.
+// TestWarningsByHand: refused requests are reported once, by reason. Requests beyond the model's context have a note of their own.
 func TestWarningsByHand(t *testing.T) {
 	for _, c := range []struct {
 		rejected, tooLong, refused, expired int64

@@ -274,8 +274,7 @@ func profileSum(s *policy.Spec) string {
 	return profile
 }
 
-// TestChoosing: profiles distinguish all keys of every policy that affect choices, and always its
-// name.
+// TestChoosing: a profile records the policy's name first and every key that affects choices.
 func TestChoosing(t *testing.T) {
 	for i := range builtin {
 		p := &builtin[i]

@@ -12,14 +12,14 @@ import (
 )
 
 // TestImportsPointDown checks every import of the module against the rows of packages in
-// docs/reference/architecture.md, and that the files which the page names exist.
+// docs/reference/architecture.md, and that the page's files exist.
 func TestImportsPointDown(t *testing.T) {
 	const root, module = "../..", "github.com/l3sim/l3sim/"
 	page, err := os.ReadFile(filepath.Join(root, "docs/reference/architecture.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	place := map[string]int{} // of a package: row by row, left to right
+	place := map[string]int{} // a package's position: row by row, left to right
 	row := regexp.MustCompile(`(?m)^\| \d+ \| (.*) \|$`)
 	for _, cells := range row.FindAllStringSubmatch(string(page), -1) {
 		for _, name := range strings.Split(cells[1], ", ") {

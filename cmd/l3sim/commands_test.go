@@ -42,7 +42,7 @@ func commandLine(c *cobra.Command) string {
 	return line + "\n"
 }
 
-// TestPredictNeeds: each kernel of gpu predict is refused without each of the flags that describe it, and computed with all of them.
+// TestPredictNeeds: gpu predict refuses each kernel without each of the flags that describe it, and computes it with all of them.
 func TestPredictNeeds(t *testing.T) {
 	for op, flags := range map[string][]string{
 		"gemm": {"--m=64", "--n=256", "--k=128"}, "norm": {"--m=64", "--n=256"}, "activation": {"--m=64", "--n=256"},

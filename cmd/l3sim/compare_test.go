@@ -13,8 +13,8 @@ import (
 	"github.com/l3sim/l3sim/system"
 )
 
-// TestCompare: --full --model a,b with keys of all layers gives one table, a row each,
-// and one name a column of its own is no comparison.
+// TestCompare: --full --model a,b with keys of all layers gives one table, a row each; one name
+// with its own column is not a comparison.
 func TestCompare(t *testing.T) {
 	options := configs.Options{
 		Sets: []string{"node.ranksets=2"},
@@ -60,7 +60,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestRunOptions: --exact, --check and --timeline reach a run, and those of a comparison.
+// TestRunOptions: --exact, --check and --timeline reach a run, and the runs of a comparison.
 func TestRunOptions(t *testing.T) {
 	for _, f := range []runFlags{{}, {exact: true}, {check: true}, {timeline: "out.json", window: "1ms:2ms"}} {
 		o, err := f.options()

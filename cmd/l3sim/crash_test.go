@@ -16,7 +16,7 @@ import (
 	"github.com/l3sim/l3sim/internal/deep"
 )
 
-// crashSweep is 80 points of some milliseconds each, of which the 20 with more GPUs a replica than there are fail.
+// crashSweep is 80 points of some milliseconds each; the 20 with more GPUs a replica than the node has fail.
 const crashSweep = `repeats = 2
 [set]
 run.model = "llama-2-7b"
@@ -28,10 +28,9 @@ node.ranksets = [2, 4, 6, 8, 10]
 pcie.latency = ["1us", "2us"]
 `
 
-// TestSweepSurvivesKills ends a sweep of 80 points at 20 random moments, by
-// signals that can and that cannot be caught, and resumes it each time: the
-// table is in the end that of an uninterrupted sweep, byte for byte, and no
-// point is in the journal twice.
+// TestSweepSurvivesKills ends a sweep of 80 points at 20 random moments, by signals that can and
+// that cannot be caught, and resumes it each time: the final table equals that of an uninterrupted
+// sweep, byte for byte, and no point is in the journal twice.
 func TestSweepSurvivesKills(t *testing.T) {
 	deep.Only(t)
 	dir := t.TempDir()
@@ -49,7 +48,7 @@ func TestSweepSurvivesKills(t *testing.T) {
 		}
 		return time.Since(start)
 	}
-	run, startup := timed(), timed() // the second finds everything in the journal
+	run, startup := timed(), timed() // the second run finds all in the journal
 	want := read(t, filepath.Join(whole, "results.csv"))
 
 	random := rand.New(rand.NewPCG(1, 2))
@@ -62,7 +61,8 @@ func TestSweepSurvivesKills(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		// After some more points at any moment of the next, or before the first. The times choose moments; no verdict hangs on them.
+		// The next run is killed after some more points, or before the first. Times only choose the moments; no verdict depends on
+		// them.
 		gone := waiting(cmd)
 		if more := random.IntN(5); more > 0 {
 			recorded(t, broken, before+more, gone)
@@ -76,7 +76,7 @@ func TestSweepSurvivesKills(t *testing.T) {
 			grown++
 		}
 		if _, err := os.Stat(filepath.Join(broken, "results.csv")); err == nil {
-			t.Logf("the sweep ended before kill %d", kill) // which came late
+			t.Logf("the sweep ended before kill %d", kill) // too late
 			ended = true
 			break
 		}

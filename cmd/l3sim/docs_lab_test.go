@@ -19,7 +19,7 @@ import (
 
 var update = flag.Bool("update", false, "write the table of systems, and what commands on pages print")
 
-// TestSystemsTable: the table of docs/reference/systems.md is what the list of systems says.
+// TestSystemsTable: the table of docs/reference/systems.md is that of the list of systems.
 func TestSystemsTable(t *testing.T) {
 	const path, head = "../../docs/reference/systems.md", "| system | hardware | schedule | source | sections |\n"
 	var b strings.Builder
@@ -48,7 +48,7 @@ func TestSystemsTable(t *testing.T) {
 	}
 }
 
-// TestTracePage: docs/traces.md has every format that is read, and every built-in trace.
+// TestTracePage: docs/traces.md has every readable format and every built-in trace.
 func TestTracePage(t *testing.T) {
 	page := string(read(t, "../../docs/traces.md"))
 	for _, name := range append(traces.FormatNames(), traces.BuiltinNames()...) {
@@ -58,8 +58,8 @@ func TestTracePage(t *testing.T) {
 	}
 }
 
-// TestScaleOutPage: the jobs that the commands of docs/reference/scale-out.md write are testdata/ranks.*, and the page shows their heads,
-// the comments that say how to use them.
+// TestScaleOutPage: the commands of docs/reference/scale-out.md write the jobs in testdata/ranks.*, and the page shows their head
+// comments, which explain their use.
 func TestScaleOutPage(t *testing.T) {
 	t.Chdir("../..")
 	page := string(read(t, "docs/reference/scale-out.md"))
@@ -94,8 +94,8 @@ func TestScaleOutPage(t *testing.T) {
 	}
 }
 
-// TestExamplesWriteIntoNoPackage: what the pages and the help tell a user to write
-// goes into a folder that git ignores, and into none of this module's.
+// TestExamplesWriteIntoNoPackage: the outputs of the commands on pages and in help go into a folder
+// that git ignores, and into none of the module's.
 func TestExamplesWriteIntoNoPackage(t *testing.T) {
 	texts := map[string]string{}
 	for _, pattern := range []string{"README.md", "docs/*.md", "lab/docs/*.md", "examples/*", "examples/ci/*"} {

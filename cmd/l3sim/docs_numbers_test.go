@@ -19,15 +19,15 @@ import (
 	"github.com/l3sim/l3sim/internal/deep"
 )
 
-// TestPageForm: links of all pages lead to files, pages for users are short, their prose is
-// narrow, and the keys that they name are keys of a configuration.
+// TestPageForm: links of all pages lead to files, pages for users are short, their prose is narrow,
+// and the keys that they name exist.
 func TestPageForm(t *testing.T) {
 	pages, err := filepath.Glob("../../docs/reference/*.md")
 	if err != nil || len(pages) < 5 {
 		t.Fatalf("%v, %d pages", err, len(pages))
 	}
 	link := regexp.MustCompile(`\]\(([^)#]+)(?:#[^)]*)?\)`)
-	code := regexp.MustCompile("(?s)```.*?```|`[^`\n]*`") // Go's Section[T](cfg) is no link
+	code := regexp.MustCompile("(?s)```.*?```|`[^`\n]*`") // Go's Section[T](cfg) is not a link
 	for _, path := range append(pages, "../../CONTRIBUTING.md", "../../README.md") {
 		for _, m := range link.FindAllStringSubmatch(code.ReplaceAllString(string(read(t, path)), ""), -1) {
 			if _, err := os.Stat(filepath.Join(filepath.Dir(path), m[1])); err != nil && !strings.HasPrefix(m[1], "http") {
@@ -120,10 +120,9 @@ func TestResultColumns(t *testing.T) {
 	}
 }
 
-// TestPageNumbers runs the commands in the last column of the tables of README.md. Numbers of
-// the other columns are output tokens a second of the systems that a run compares, or the first one's over the
-// second one's. They take a minute of processor time. Where this is no long run, TestPages prints what the same nodes do with fewer requests, and
-// this test checks that a page has such a run.
+// TestPageNumbers runs the commands in the last column of README.md's tables. Numbers of the other columns are output tokens a second of the
+// compared systems, or the first over the second. It takes a minute of processor time. In a run that is not long, TestPages runs the same nodes
+// with fewer requests, and this test checks that a page has such a run.
 func TestPageNumbers(t *testing.T) {
 	checked := 0
 	for _, line := range strings.Split(string(read(t, "../../README.md")), "\n") {
@@ -166,8 +165,8 @@ func TestPageNumbers(t *testing.T) {
 	}
 }
 
-// shownShorter reports whether a block of a page for users runs a command with a number of requests and with all of its flags. Values
-// may be some of several.
+// shownShorter reports whether a block of a user page runs a command with a number of requests and all of its flags. Values may be a
+// subset.
 func shownShorter(t *testing.T, args []string) bool {
 	t.Helper()
 	for _, p := range userPages(t) {
@@ -206,7 +205,7 @@ func runs(all, some []string) bool {
 	return true
 }
 
-// rounds reports whether one of the values is a number of a page when rounded to its digits.
+// rounds reports whether one of the values, rounded to a page's digits, is its number.
 func rounds(cell string, values ...float64) bool {
 	cell = strings.ReplaceAll(cell, ",", "")
 	_, decimals, _ := strings.Cut(cell, ".")

@@ -20,12 +20,11 @@ import (
 	"github.com/l3sim/l3sim/internal/deep"
 )
 
-// The pages for users are README.md and docs/*.md. What they show of a terminal is in blocks
-// of the language console: lines that begin with "$ ", each followed by what the command prints
-// to standard output, or to standard error where it fails. A line "..." stands for any lines. Words behind
-// the language say more: "long" is a block that only L3SIM_LONG=1 runs, "fails" one whose
-// commands fail. A block whose language is followed by a file's name is that file. All blocks of a page run in one
-// folder, from top to bottom.
+// The pages for users are README.md and docs/*.md. Terminal sessions are in blocks of the language console: lines
+// that begin with "$ ", each followed by the command's standard output, or its standard error if it fails. A line
+// "..." stands for any lines. Words after the language say more: "long" is a block that only L3SIM_LONG=1 runs,
+// "fails" one whose commands fail. A block whose language is followed by a file's name is that file. All blocks of
+// a page run in one folder, from top to bottom.
 
 // page is one of these files.
 type page struct {
@@ -38,7 +37,7 @@ type page struct {
 type block struct {
 	first, last int
 	language    string
-	words       []string // behind the language
+	words       []string // after the language
 }
 
 // command is a line of a terminal with the lines of its output.
@@ -76,10 +75,10 @@ func userPages(t *testing.T) []*page {
 	return all
 }
 
-// has reports whether a word stands behind the block's language.
+// has reports whether a word follows the block's language.
 func (b *block) has(word string) bool { return slices.Contains(b.words, word) }
 
-// file returns the name of the file that the block is, "" where it is none.
+// file returns the name of the file in the block, or "".
 func (b *block) file() string {
 	if b.language == "console" || len(b.words) == 0 {
 		return ""
@@ -134,8 +133,8 @@ func (p *page) folder(t *testing.T) string {
 	return dir
 }
 
-// TestPages runs the commands that the pages for users show, and compares what they print.
-// A quick run only parses them (TestPageCommands).
+// TestPages runs the commands of user pages and compares their output. A quick run only parses them
+// (TestPageCommands).
 func TestPages(t *testing.T) {
 	for _, p := range userPages(t) {
 		t.Run(filepath.Base(p.path), func(t *testing.T) {
@@ -209,11 +208,11 @@ func printed(got, want []string) bool {
 	return false
 }
 
-// numbers are what a newer program may print otherwise in the same line.
+// numbers are the parts of a line that a newer program may change.
 var numbers = regexp.MustCompile(`[-+]?[0-9][0-9.,]*| +`)
 
-// renew puts what a command prints into the page, where the page's lines differ from it in
-// numbers alone, or where they are "?", which stands for all of the output.
+// renew writes a command's output into the page if the page's lines differ from it only in numbers,
+// or are "?", which stands for the whole output.
 func (p *page) renew(c command, got []string) bool {
 	at := 0
 	for i := c.first; i < c.last; i++ {
@@ -237,8 +236,8 @@ func (p *page) renew(c command, got []string) bool {
 	return true
 }
 
-// TestPageCommands: every command that a page names is one of the program's, with flags that it
-// has. Those that run something are loaded with their keys, presets and files, and stop there.
+// TestPageCommands: every command that a page names exists, with its flags. Commands that run
+// something are loaded with their keys, presets and files, and stop there.
 func TestPageCommands(t *testing.T) {
 	inline := regexp.MustCompile("`(l3sim [^`]+)`")
 	for _, p := range userPages(t) {
@@ -272,7 +271,7 @@ func TestPageCommands(t *testing.T) {
 	}
 }
 
-// parses reports a command of l3sim that is none of the program's, or has other flags.
+// parses reports an l3sim command or flag that does not exist.
 func parses(t *testing.T, where, text string) {
 	t.Helper()
 	args := shellWords(text)
@@ -292,8 +291,8 @@ func parses(t *testing.T, where, text string) {
 	}
 }
 
-// resolves loads the configuration of a command that simulates, and plans a sweep. What reads
-// results of an earlier command is left to TestPages.
+// resolves loads the configuration of a command that simulates, and plans a sweep. TestPages runs
+// commands that read earlier results.
 func resolves(t *testing.T, where, text string) {
 	t.Helper()
 	args := shellWords(text)
@@ -306,7 +305,7 @@ func resolves(t *testing.T, where, text string) {
 	}
 	for i := 2; i < len(args); i++ {
 		switch args[i] {
-		case "--out", "--plots", "--precision", "--timeline", "--timeline-window", "--tune", "--tune-requests": // of what is written, and of capacity
+		case "--out", "--plots", "--precision", "--timeline", "--timeline-window", "--tune", "--tune-requests": // outputs, and capacity's own
 			i++
 		case "--json", "--iterations", "--dry-run", "--emit":
 		default:

@@ -44,8 +44,8 @@ func workflowSteps(text string) []step {
 	return steps
 }
 
-// TestWorkflow runs the command of action.yml, and with it examples/ci/compare.sh, in a repository with a pull request: the first one,
-// whose base has no sweep, one that changes nothing, and one that narrows the PCIe links; then against a stored baseline.
+// TestWorkflow runs the command of action.yml, and with it examples/ci/compare.sh, in a repository with pull requests: a first one
+// without a base sweep, one that changes nothing, and one that narrows the PCIe links; then against a stored baseline.
 func TestWorkflow(t *testing.T) {
 	deep.Only(t)
 	if _, err := exec.LookPath("git"); err != nil {
@@ -86,7 +86,7 @@ func TestWorkflow(t *testing.T) {
 				}
 			}
 			save(filepath.Join(action, "compare.sh"), string(read(t, script)), 0o755)
-			save(filepath.Join(bin, "go"), "#!/bin/sh\n[ \"$1 $2\" = \"build -C\" ] && cp "+bin+"/l3sim \"$5\"\n", 0o755) // the program under test is built already
+			save(filepath.Join(bin, "go"), "#!/bin/sh\n[ \"$1 $2\" = \"build -C\" ] && cp "+bin+"/l3sim \"$5\"\n", 0o755) // the tested program exists already
 			env := append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "GITHUB_BASE_REF=main", "GITHUB_STEP_SUMMARY="+dir+"/summary", "RUNNER_TEMP="+dir,
 				"ACTION="+dir+"/action", "SWEEP=designs/design.toml", "OUT=out", "BASELINE=", "RULES=output_tokens_per_s<-2%\ntbt_p99_ms>5%\n", "PLOT=--kind pareto --x tbt_p99_ms --y output_tokens_per_s",
 				"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null")
@@ -120,7 +120,7 @@ git update-ref refs/remotes/origin/main main`); err != nil {
 			if out, err := shell("git worktree list | wc -l | grep -qx ' *1'"); err != nil {
 				t.Errorf("a work tree is left: %s", out)
 			}
-			// Any runner, with a stored baseline.
+			// Any CI runner, with a stored baseline.
 			out, err = shell(script + " designs/design.toml again --baseline out/new --rule 'output_tokens_per_s<-2%'")
 			if err != nil || !strings.Contains(string(read(t, filepath.Join(repository, "again/summary.md"))), "4 points, equal in every metric") {
 				t.Errorf("%v\n%s", err, out)

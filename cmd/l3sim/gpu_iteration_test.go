@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestKernelTimes: alone takes longest, and for seconds what draws the limit's power is
-// slower than for milliseconds, at just that power.
+// TestKernelTimes: a kernel alone takes longest, and one that reaches the power limit is slower for
+// seconds than for milliseconds, at exactly that power.
 func TestKernelTimes(t *testing.T) {
 	for _, c := range []struct {
 		name      string
@@ -27,7 +27,7 @@ func TestKernelTimes(t *testing.T) {
 	}
 }
 
-// TestIterationEnergy: joules are watts of each GPU by time, and parts add up to it.
+// TestIterationEnergy: joules are each GPU's watts times the time, and the parts add up.
 func TestIterationEnergy(t *testing.T) {
 	for _, gpus := range []string{"2", "4"} {
 		var r iteration
@@ -42,8 +42,8 @@ func TestIterationEnergy(t *testing.T) {
 	}
 }
 
-// TestModelEnergy: joules are watts of each GPU by time, a token's its share, and one
-// token more takes one decode iteration's.
+// TestModelEnergy: joules are each GPU's watts times the time; a token has its share; one token
+// more takes one more decode iteration.
 func TestModelEnergy(t *testing.T) {
 	var r staticBatch
 	object(t, &r, "gpu", "model", "--gpu", "h200-sxm", "--model", "opt-66b", "--batch", "16", "--in", "128", "--out", "32", "--json")
@@ -60,7 +60,7 @@ func TestModelEnergy(t *testing.T) {
 	}
 }
 
-// TestExtrapolated: a kernel, and the groups of an iteration, that lie beyond what was measured are named, with their share of the time.
+// TestExtrapolated: kernels, and groups of an iteration, beyond the measured range are named with their share of the time.
 func TestExtrapolated(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"predict --op decode --batch 257 --context 4096 --heads 32", "257 requests that decode: measured up to 256"},

@@ -28,7 +28,7 @@ func commands() (all []*cobra.Command) {
 	return all
 }
 
-// TestPlanLists: the help of plan says of each flag that takes several values that it does.
+// TestPlanLists: the help of plan marks each flag that takes several values.
 func TestPlanLists(t *testing.T) {
 	plan, _, err := program.Root(&cli.App{}).Find([]string{"plan"})
 	if err != nil {
@@ -42,7 +42,7 @@ func TestPlanLists(t *testing.T) {
 }
 
 // TestHelpFits: every command's help fits 80 columns, says what each flag takes, and keeps every
-// word of its texts; commands of its examples that go on below end with a backslash.
+// word of its texts; wrapped example commands end with a backslash.
 func TestHelpFits(t *testing.T) {
 	for _, c := range commands() {
 		path := strings.Fields(c.CommandPath())[1:]
@@ -72,7 +72,7 @@ func TestHelpFits(t *testing.T) {
 	}
 }
 
-// TestHelpCommands: commands of one group stand in the order of their use.
+// TestHelpCommands: commands of one group are in the order of their use.
 func TestHelpCommands(t *testing.T) {
 	var out bytes.Buffer
 	run(t.Context(), nil, &out, &out)
@@ -81,7 +81,7 @@ func TestHelpCommands(t *testing.T) {
 	}
 }
 
-// TestUnitsInHelp: usages that the commands make of parts read as sentences, and name the least number of requests that a search takes.
+// TestUnitsInHelp: usages that commands compose read as sentences, and name the least number of requests of a search.
 func TestUnitsInHelp(t *testing.T) {
 	for command, want := range map[string][]string{
 		"gpu new":  {"--bandwidth bandwidth   bandwidth of its memory", "--sms number", "--power watts"},

@@ -39,9 +39,9 @@ func zipped(t *testing.T, path, first, text string, times int) string {
 	return path
 }
 
-// TestInputsAreBounded gives every kind of file and text something without end, or
-// larger or deeper than any that is right: the command fails as for any wrong input,
-// with a message that can be read, in the memory that other inputs take.
+// TestInputsAreBounded gives every kind of file and text that is endless, or larger or deeper than
+// any valid one: the command fails as for any wrong input, with a readable message, in normal
+// memory.
 func TestInputsAreBounded(t *testing.T) {
 	deep.Only(t)
 	if testing.Short() {
@@ -121,7 +121,7 @@ func TestInputsAreBounded(t *testing.T) {
 		"model":                    {"gpu", "model", "--model", zero, "--gpu", "a100-sxm-80gb"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			// Without the bounds under test the machine itself would be out of memory, or a minute of its processor gone.
+			// Without the tested bounds the machine itself would be out of memory, or a minute of its processor gone.
 			cmd := exec.CommandContext(t.Context(), "sh", append([]string{"-c", `ulimit -v 8000000; ulimit -t 60; exec "$@"`, "sh", l3sim}, args...)...)
 			var stderr bytes.Buffer
 			cmd.Stderr = &stderr
@@ -139,7 +139,7 @@ func TestInputsAreBounded(t *testing.T) {
 	}
 }
 
-// distinct returns so many numbers between commas.
+// distinct returns n numbers separated by commas.
 func distinct(n int) string {
 	var b strings.Builder
 	for i := range n {

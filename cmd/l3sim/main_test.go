@@ -43,7 +43,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// checkTimelines reads every timeline that a script has left as Perfetto does.
+// checkTimelines reads every timeline left by a script as Perfetto does.
 func checkTimelines(env *testscript.Env) {
 	err := filepath.WalkDir(env.WorkDir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() || !strings.HasSuffix(path, ".json") && !strings.HasSuffix(path, ".json.gz") {
@@ -61,7 +61,7 @@ func checkTimelines(env *testscript.Env) {
 		}
 		_, faults, err := perfetto.Read(r)
 		if strings.HasSuffix(path, ".gz") && err != nil {
-			return nil // something else that is packed
+			return nil // another compressed file
 		}
 		if err != nil || len(faults) > 0 {
 			return fmt.Errorf("%s: %d faults, %v, %v", path, len(faults), faults[:min(3, len(faults))], err)
@@ -73,7 +73,7 @@ func checkTimelines(env *testscript.Env) {
 	}
 }
 
-// deepOnly is the conditions [deep] and [long] of scripts.
+// deepOnly evaluates the conditions [deep] and [long] of scripts.
 func deepOnly(name string) (bool, error) {
 	switch name {
 	case "deep":
@@ -84,8 +84,8 @@ func deepOnly(name string) (bool, error) {
 	return false, fmt.Errorf("no condition %q", name)
 }
 
-// refuses runs a command line and wants exit code 2, nothing on standard output, and a message that the
-// first argument, a regular expression, fits.
+// refuses runs a command line and wants exit code 2, nothing on standard output, and a message that
+// matches the first argument, a regular expression.
 func refuses(ts *testscript.TestScript, _ bool, args []string) {
 	err := ts.Exec("l3sim", args[1:]...)
 	var exit *exec.ExitError
@@ -116,5 +116,5 @@ func object(t *testing.T, into any, args ...string) {
 	}
 }
 
-// near says that two numbers are equal but for rounding.
+// near says that two numbers are equal up to rounding.
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-9*math.Abs(b) }

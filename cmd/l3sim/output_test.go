@@ -16,7 +16,7 @@ import (
 	"github.com/l3sim/l3sim/internal/deep"
 )
 
-// full is a disk that is full once it has so many bytes.
+// full is a disk with room for a number of bytes.
 type full struct{ left int }
 
 var errFull = errors.New("no space left on device")
@@ -29,8 +29,8 @@ func (f *full) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestOutputFails: no command succeeds whose output cannot be written, at once or
-// after a part of it, and help is a command, too.
+// TestOutputFails: every command fails if its output cannot be written, at once or in part; so does
+// help.
 func TestOutputFails(t *testing.T) {
 	dir := t.TempDir()
 	sweep := filepath.Join(dir, "sweep.toml")
@@ -99,7 +99,7 @@ func everyCommand(c *cobra.Command) []*cobra.Command {
 	all := []*cobra.Command{c}
 	for _, sub := range c.Commands() {
 		if sub.Hidden {
-			continue // it only says where it went
+			continue // removed: it only names its replacement
 		}
 		all = append(all, everyCommand(sub)...)
 	}
@@ -121,8 +121,8 @@ func removeWhenRecorded(out string, ended <-chan struct{}) error {
 	}
 }
 
-// TestSweepFolderRemoved removes a sweep's folder while its points run: the sweep
-// fails, and does not make a folder of results without a journal.
+// TestSweepFolderRemoved removes a sweep's folder while its points run: the sweep fails, and does
+// not create a folder of results without a journal.
 func TestSweepFolderRemoved(t *testing.T) {
 	deep.Only(t)
 	dir := t.TempDir()

@@ -6,7 +6,7 @@ import (
 	"github.com/l3sim/l3sim/dram"
 )
 
-// TestEnergyLawOfAttention: millijoules that contradict one another are seen.
+// TestEnergyLawOfAttention: contradictory energies are detected.
 func TestEnergyLawOfAttention(t *testing.T) {
 	right := dram.Millijoules{Activate: 1, Read: 2, UnitRead: 3, Write: 4, Refresh: 5, Background: 6, Total: 21}
 	if err := energyLaw(&right); err != nil {

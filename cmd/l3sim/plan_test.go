@@ -17,11 +17,11 @@ import (
 	"github.com/l3sim/l3sim/traces"
 )
 
-// quick is the settings of a node that is planned in a moment: no knob is searched.
+// quick is the settings of a node that is planned at once: no knob is searched.
 var quick = []string{"run.system=gpu-only", "run.model=llama-3-8b", "model.layers=1", "node.gpus=1", "model.tensor_parallel=1", "gpu_only.policy=chunked-prefill",
 	"batching.max_num_batched_tokens=2048", "batching.max_num_seqs=8", "memory.admission=current", "memory.history=0", "arrivals.kind=poisson", "slo.ttft=1s"}
 
-// planned returns a combination of settings and requests, and what plans it.
+// planned returns a combination of settings and requests, and its planner.
 func planned(t *testing.T) (*planner, *planning) {
 	t.Helper()
 	p := &planner{app: &app{&cli.App{}}, search: plan.Search{Precision: 0.5, Tune: true}}
@@ -39,7 +39,7 @@ func planned(t *testing.T) (*planner, *planning) {
 	return p, c
 }
 
-// TestDecide: a combination that is judged has a row and the load of its rate. One that is interrupted is neither a row nor one that fits nowhere.
+// TestDecide: a judged combination has a row and the load of its rate. An interrupted one is neither a row nor a misfit.
 func TestDecide(t *testing.T) {
 	p, c := planned(t)
 	if err := p.decide(t.Context(), c); err != nil || c.row == nil || c.row.Highest == 0 || len(c.row.Tried) != 1 || c.row.Tried[0].RatePerS != c.row.Highest || c.row.Summary == nil || c.row.Config == nil || c.unfit != nil {
@@ -53,12 +53,12 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// TestCompareEnds: an interruption ends a comparison of knobs, too, and nothing of it is kept.
+// TestCompareEnds: an interruption also ends a comparison of knobs, and nothing of it is kept.
 func TestCompareEnds(t *testing.T) {
 	ended, end := context.WithCancel(t.Context())
 	end()
 	p, c := planned(t)
-	c.Options.Sets = append([]string{"memory.admission=max"}, quick[:7]...) // the limit of the batch is searched
+	c.Options.Sets = append([]string{"memory.admission=max"}, quick[:7]...) // the batch limit is searched
 	c.Options.Sets = append(c.Options.Sets, "arrivals.kind=poisson", "slo.ttft=1s")
 	var err error
 	if c.cfg, err = plan.AsGiven(c.Options); err == nil {
@@ -72,7 +72,7 @@ func TestCompareEnds(t *testing.T) {
 	}
 }
 
-// TestRowCommand: the command of a row asks for what the row holds, whatever was asked for; where it holds nothing the command asks for what was asked.
+// TestRowCommand: a row's command asks for the load that the row holds; if it holds none, for the requested load.
 func TestRowCommand(t *testing.T) {
 	const set = " --set batching.max_num_seqs=8"
 	load := func(rate float64, users int) plan.Load { return plan.Load{RatePerS: rate, Users: users} }
@@ -102,8 +102,8 @@ func TestRowCommand(t *testing.T) {
 	}
 }
 
-// TestRowRuns: each load that was tried is a run at its own rate, or number of users, of all requests of the trace. That of the row has the
-// combination's name alone.
+// TestRowRuns: each tried load is a run at its own rate or users, with all requests of the trace. The row's own load has the combination's
+// bare name.
 func TestRowRuns(t *testing.T) {
 	trace := &traces.Trace{Requests: make([]traces.Request, 70)}
 	summary := &results.Summary{}

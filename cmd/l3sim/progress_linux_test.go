@@ -13,8 +13,7 @@ import (
 	"github.com/l3sim/l3sim/internal/deep"
 )
 
-// openTerminal returns a pseudo-terminal: what a program writes to tty is read from
-// the other end.
+// openTerminal returns a pseudo-terminal: the other end reads what a program writes to tty.
 func openTerminal(t *testing.T) (end, tty *os.File) {
 	t.Helper()
 	end, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
@@ -39,8 +38,7 @@ func openTerminal(t *testing.T) (end, tty *os.File) {
 	return end, tty
 }
 
-// TestProgressOnTerminal: what takes seconds before there is a result shows on a
-// terminal how far it is.
+// TestProgressOnTerminal: commands that take seconds show their progress on a terminal.
 func TestProgressOnTerminal(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"pim attention --context 4194304 --json", " clocks"},

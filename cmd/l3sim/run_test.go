@@ -11,7 +11,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestInWindow: a window that begins when the run has ended holds nothing, and the error says when that was, in milliseconds.
+// TestInWindow: a window that begins after the run's end is empty, and the error gives the end in milliseconds.
 func TestInWindow(t *testing.T) {
 	f := &runFlags{window: "1500ms:2s"}
 	w := &system.Window{From: 1500 * units.Millisecond, To: 2 * units.Second}
@@ -31,7 +31,7 @@ func TestInWindow(t *testing.T) {
 	}
 }
 
-// TestNoteWindow: the note of a window that a run chooses is of all its replicas, in whatever order they end; each run has its own.
+// TestNoteWindow: the note of a chosen window covers all replicas of the run, in whatever order they end; each run has its own.
 func TestNoteWindow(t *testing.T) {
 	recording := func(run string, from, to units.Duration, decoding ...int) *system.Recording {
 		r := &system.Recording{Run: run, Window: system.Window{From: from * units.Second, To: to * units.Second}}
@@ -54,7 +54,7 @@ func TestNoteWindow(t *testing.T) {
 	}
 }
 
-// TestTimeTable: requests of 100 s, a second a part: two in the first, one in part 50 and, at the end, one in the last.
+// TestTimeTable: requests over 100 s in parts of one second: two in the first, one in part 50 and one in the last.
 func TestTimeTable(t *testing.T) {
 	trace := &traces.Trace{Requests: []traces.Request{
 		{Input: 10, Output: 2}, {Arrival: units.Second / 2, Input: 30, Output: 4}, {Arrival: 101 * units.Second / 2, Input: 7, Output: 8}, {Arrival: 200 * units.Second / 2, Input: 5, Output: 6},

@@ -13,17 +13,18 @@ import (
 	"time"
 )
 
-// waiting waits for a command beside the test: the channel is closed when it has ended, however it did.
+// waiting waits for a command in parallel with the test: the channel is closed when it has ended, in
+// whatever way.
 func waiting(cmd *exec.Cmd) <-chan struct{} {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = cmd.Wait() // the test looks at what it left
+		_ = cmd.Wait() // the test checks what it left
 	}()
 	return ended
 }
 
-// recorded waits until a journal has so many lines, and says whether it had them before its sweep ended.
+// recorded waits until a journal has so many lines, and reports whether that was before its sweep ended.
 func recorded(t *testing.T, dir string, lines int, ended <-chan struct{}) bool {
 	t.Helper()
 	for journalLines(t, dir) < lines {
@@ -36,8 +37,8 @@ func recorded(t *testing.T, dir string, lines int, ended <-chan struct{}) bool {
 	return true
 }
 
-// TestSignals ends a shard's run as a person and as a batch system do, while points
-// run: the exit code names the signal, and what is recorded stays.
+// TestSignals ends a shard's run with the signals of a user and of a batch system while points run:
+// the exit code names the signal, and recorded points stay.
 func TestSignals(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "sweep.toml")

@@ -64,14 +64,15 @@ func TestProgressLine(t *testing.T) {
 	if got, want := p.line(12*time.Second), "l3sim: 1000/1000 requests (100%), 12s"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	p = &Progress{name: "l3sim", unit: "runs"} // of which nobody knows how many there will be
+	p = &Progress{name: "l3sim", unit: "runs"} // of an unknown total
 	p.Set(7)
 	if got, want := p.line(9*time.Second), "l3sim: 7 runs, 9s"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
 
-// TestProgressBecomesRarer: half an hour without a terminal is 10 lines, after 5, 15, 35, 75, 155, 315, 615, 915, 1215 and 1515 seconds.
+// TestProgressBecomesRarer: half an hour without a terminal gives 10 lines, after 5, 15, 35, 75, 155, 315, 615, 915, 1215 and 1515
+// seconds.
 func TestProgressBecomesRarer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out lockedBuffer
@@ -89,8 +90,8 @@ func TestProgressBecomesRarer(t *testing.T) {
 	})
 }
 
-// TestProgressConcurrent counts from several goroutines while lines are
-// written: the race detector sees a missing lock, and the last line the count.
+// TestProgressConcurrent counts from several goroutines while lines are written: the race detector
+// finds a missing lock, and the last line has the final count.
 func TestProgressConcurrent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out lockedBuffer
@@ -102,7 +103,7 @@ func TestProgressConcurrent(t *testing.T) {
 				for i := range 1000 {
 					p.Set(int64(1000*g + i + 1))
 					if i%10 == 0 {
-						time.Sleep(lineInterval) // all go on together, and the next line is due
+						time.Sleep(lineInterval) // all continue together, and the next line is due
 					}
 				}
 			})
@@ -157,8 +158,8 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-// TestChangelog: the first release of the changelog is the one that the programs say, with its date. Above it may
-// stand what has changed since.
+// TestChangelog: the newest release in the changelog is the programs' version, with its date. Unreleased changes
+// may precede it.
 func TestChangelog(t *testing.T) {
 	text, err := os.ReadFile("../../CHANGELOG.md")
 	if err != nil {

@@ -24,7 +24,7 @@ import (
 	"github.com/l3sim/l3sim/results"
 )
 
-// given returns a command with the flags of runs and loads that was given a command line.
+// given returns a command with the flags of runs and loads, after it has parsed a command line.
 func given(t *testing.T, line string, keys ...KeyFlag) (*ConfigFlags, *cobra.Command) {
 	root := &cobra.Command{Use: "tool"}
 	cmd := &cobra.Command{Use: "run"}
@@ -37,7 +37,7 @@ func given(t *testing.T, line string, keys ...KeyFlag) (*ConfigFlags, *cobra.Com
 	return &f, cmd
 }
 
-// TestGiven: which keys the flags of a command line set, in their order, or what is wrong with them.
+// TestGiven: the keys that the flags of a command line set, in order, or the error.
 func TestGiven(t *testing.T) {
 	load := LoadKeys
 	for _, c := range []struct {
@@ -50,7 +50,7 @@ func TestGiven(t *testing.T) {
 		{"--tp 2 --kv-format fp8 --kv-bits 8 --gpu h100-sxm --gpus 4 --dram x --prices p --policy q --preset z --model m --trace t --columns c --arrivals trace", nil,
 			"--preset preset=z; --model run.model=m; --tp model.tensor_parallel=2; --kv-format model.kv_format=fp8; --kv-bits model.kv_bits=8; --gpu gpu.preset=h100-sxm; " +
 				"--gpus node.gpus=4; --dram dram.preset=x; --prices prices.preset=p; --policy policy.name=q; --trace run.trace=t; --columns run.columns=c; --arrivals arrivals.kind=trace"},
-		// What takes a list takes it in parts; of others the later wins.
+		// Flags that take a list accumulate; of other flags the last wins.
 		{"--gpu a --model m,n --gpu b,c --model o --system s --system t --policy p --policy q", nil, "--system run.system=s,t; --model run.model=m,n,o; --gpu gpu.preset=a,b,c; --policy policy.name=p,q"},
 		{"--slo ttft=1s --columns input=a --slo tbt=2ms --columns output=b", nil, "--columns run.columns=input=a,output=b; --slo slo.ttft=1s; --slo slo.tbt=2ms"},
 		{"--slo ttft=1s --slo ttft=2s", nil, `error --slo = "ttft=1s,ttft=2s": expected each target once, and one percentile of a request's own gaps`},
@@ -91,7 +91,7 @@ func TestGiven(t *testing.T) {
 	}
 }
 
-// TestLoad: the configuration of a command line; an error about one of its keys names the flag, --set or the file that set it.
+// TestLoad: the configuration of a command line; an error about a key names the flag, --set or the file that set it.
 func TestLoad(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "x.toml")
 	if err := os.WriteFile(file, []byte("[run]\nseed = 5\n"), 0o666); err != nil {
@@ -119,7 +119,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// TestCommand: the command line for another command repeats what was given, with another value of some keys, quoted for a shell.
+// TestCommand: the command line for another command repeats the user's, with new values of some keys, quoted for a shell.
 func TestCommand(t *testing.T) {
 	f, cmd := given(t, "--seed 3 --model a,b --trace it's.csv --set x.y=1;2 --config a.toml --config b.toml", RunKeys[2])
 	want := `tool serve --model c --trace 'it'\''s.csv' --seed 3 --config a.toml --config b.toml --set 'x.y=1;2' --set run.seed=4 --set ''`
@@ -133,7 +133,7 @@ func TestCommand(t *testing.T) {
 	}
 }
 
-// TestFlagsOfKeys: a flag of a key has the type, the standard value and the help of the key.
+// TestFlagsOfKeys: a flag of a key has the key's type, default and help.
 func TestFlagsOfKeys(t *testing.T) {
 	_, cmd := given(t, "", LoadKeys...)
 	for flag, want := range map[string]string{"seed": "uint ", "gpus": "int ", "model": "string ", "precision": "string paper", "rate": "float ", "slo": "string ", "preset": "string ", "config": "stringArray []", "set": "stringArray []"} {
@@ -162,7 +162,7 @@ func TestFlagsOfKeys(t *testing.T) {
 	}
 }
 
-// TestFlagRules: what commands ask of their flags.
+// TestFlagRules: rules of commands on their flags.
 func TestFlagRules(t *testing.T) {
 	cmd := &cobra.Command{}
 	cmd.Flags().String("a", "", "")
@@ -240,7 +240,7 @@ func TestGPUFlags(t *testing.T) {
 	}
 }
 
-// TestOutputsOfAFlag: outputs must not be folders or the input; a folder is made and tried.
+// TestOutputsOfAFlag: outputs must not be folders or the input; a folder is created and checked.
 func TestOutputsOfAFlag(t *testing.T) {
 	dir := t.TempDir()
 	file, inner := filepath.Join(dir, "f"), filepath.Join(dir, "d", "e")
@@ -284,8 +284,8 @@ func TestOutputsOfAFlag(t *testing.T) {
 	}
 }
 
-// TestProgressOf: the first call starts the display with its total; what is being done stands behind the counts; what only a
-// terminal shows is not shown elsewhere.
+// TestProgressOf: the first call starts the display with its total; the current activity follows the counts; some texts are
+// shown on terminals only.
 func TestProgressOf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out lockedBuffer
@@ -323,7 +323,7 @@ func TestProgressOf(t *testing.T) {
 	})
 }
 
-// TestNoArguments: the process's own arguments are not taken for an empty command line.
+// TestNoArguments: an empty command line does not take the process's own arguments.
 func TestNoArguments(t *testing.T) {
 	var out, complain bytes.Buffer
 	if code := program(nil).Run(context.Background(), nil, &out, &complain); code != OK || !strings.HasPrefix(out.String(), "A tool\n") {
@@ -331,7 +331,7 @@ func TestNoArguments(t *testing.T) {
 	}
 }
 
-// TestListsInParts: a flag that takes a list takes it at once or in parts, and has its standard value where it is not given.
+// TestListsInParts: a flag that takes a list takes it at once or in parts, and has a default.
 func TestListsInParts(t *testing.T) {
 	for line, want := range map[string]string{"": "a,b", "--names x": "x", "--names x,y --names z": "x,y,z", "-n x -n ": "x,", "--names x -n y --names z": "x,y,z"} {
 		var names string

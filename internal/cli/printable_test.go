@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestPrintable: whatever is printed, a terminal gets no command; text without any is as it was.
+// TestPrintable: no printed text sends control sequences to a terminal; other text is unchanged.
 func TestPrintable(t *testing.T) {
 	for text, want := range map[string]string{
 		"a\tb\nc é 漢 \U0001F600": "a\tb\nc é 漢 \U0001F600", "\x1b[31mred": `\u001b[31mred`, "a\rb\x00\x7f": `a\u000db\u0000\u007f`,

@@ -19,7 +19,7 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// program is a program of a few commands, whose run ends with fault.
+// program is a program of a few commands; its run ends with fault.
 func program(fault error) *Program {
 	return &Program{
 		Name: "tool", Short: "A tool",
@@ -107,7 +107,7 @@ func TestProgram(t *testing.T) {
 	}
 }
 
-// TestHelp: a group alone, --help and help print the same; commands stand under their group's title in order of use.
+// TestHelp: a group alone, --help and help print the same; commands are under their group's title in order of use.
 func TestHelp(t *testing.T) {
 	help := func(line string) string {
 		var out bytes.Buffer
@@ -133,7 +133,7 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// TestFit: help is broken at 80 columns: paragraphs between words, descriptions below their beginning, examples before a flag.
+// TestFit: help is wrapped at 80 columns: paragraphs between words, descriptions under their start, examples before a flag.
 func TestFit(t *testing.T) {
 	a := func(n int) string { return strings.Repeat("a", n) }
 	for _, c := range []struct{ text, want string }{
@@ -158,7 +158,7 @@ func TestFit(t *testing.T) {
 	}
 }
 
-// TestErrorsAsJSON: L3SIM_ERRORS=json has an error and its parts on one line.
+// TestErrorsAsJSON: with L3SIM_ERRORS=json an error and its parts are one line.
 func TestErrorsAsJSON(t *testing.T) {
 	t.Setenv("L3SIM_ERRORS", "json")
 	fault := &input.Error{File: "f.toml", Line: 7, Key: "k", Value: "v", Expected: "e", Nearest: "n", Details: []string{"d"}}
@@ -192,7 +192,7 @@ func (c *closedOutput) Write(p []byte) (int, error) {
 	return len(p), fmt.Errorf("write %d: %w", c.writes, os.ErrClosed)
 }
 
-// TestLostOutput: what cannot be written is a failure with the first cause, also where the command or the library does not look.
+// TestLostOutput: a failed write fails the command with its first cause, even if the command or the library ignores it.
 func TestLostOutput(t *testing.T) {
 	for _, line := range []string{"run -q x", "--help", "--version"} {
 		var complain bytes.Buffer
@@ -202,7 +202,7 @@ func TestLostOutput(t *testing.T) {
 	}
 }
 
-// TestSignals: a command that stops because of SIGTERM ends with another code than one that Ctrl-C stops.
+// TestSignals: SIGTERM and Ctrl-C end a command with different exit codes.
 func TestSignals(t *testing.T) {
 	for _, c := range []struct {
 		cause    error
@@ -245,7 +245,8 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// TestOutput: --out names a file that appears only if all goes well; without it, standard output is written.
+// TestOutput: --out names a file that appears only on success; without it, the output goes to standard
+// output.
 func TestOutput(t *testing.T) {
 	dir := t.TempDir()
 	var out bytes.Buffer
@@ -277,7 +278,7 @@ func TestOutput(t *testing.T) {
 	}
 }
 
-// TestCompletion: shells complete the values of flags and keys, of commands of any depth.
+// TestCompletion: shells complete values of flags and keys, for commands at any depth.
 func TestCompletion(t *testing.T) {
 	root := &cobra.Command{Use: "tool"}
 	group := &cobra.Command{Use: "group"}
@@ -285,7 +286,7 @@ func TestCompletion(t *testing.T) {
 	leaf.Flags().String("kv", "", "")
 	leaf.Flags().String("suite", "", "")
 	leaf.Flags().String("gpu", "", "")
-	leaf.Flags().Int("to", 0, "") // a number is no name
+	leaf.Flags().Int("to", 0, "") // a number, not a name
 	new(ConfigFlags).Register(leaf)
 	single := &cobra.Command{Use: "one", Run: func(*cobra.Command, []string) {}, ValidArgsFunction: OneArgument(func() []string { return []string{"p", "q"} })}
 	single.Flags().String("set", "", "") // without --config: keys of another kind

@@ -9,7 +9,7 @@ import (
 	"github.com/vbauerster/mpb/v8/decor"
 )
 
-// TestWhatIsLeft: 25 of 100 in 10 s leave 30 s; before the first and behind the last nothing is said of time; what is being done stands behind it.
+// TestWhatIsLeft: 25 of 100 in 10 s leave 30 s; before the first and after the last there is no time; the current activity follows it.
 func TestWhatIsLeft(t *testing.T) {
 	for _, c := range []struct {
 		n, total int64
@@ -32,7 +32,7 @@ func TestWhatIsLeft(t *testing.T) {
 	}
 }
 
-// TestMovedCommands: commands that are gone, of the root and of a group, say where they went, with any flags; a flag that is gone is no command.
+// TestMovedCommands: removed commands, of the root and of a group, say where they went, with any flags; a removed flag is not a command.
 func TestMovedCommands(t *testing.T) {
 	var out strings.Builder
 	p := &Program{Name: "prog", Moved: map[string]string{"gone": "'prog here'", "group away": "'prog there'", "group --flag": "--other"}, Commands: func(_ *App, root *cobra.Command) {

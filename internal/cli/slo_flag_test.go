@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestTargetFlags: --slo names one percentile or none of each latency, and what is wrong is answered with what was meant.
+// TestTargetFlags: --slo names at most one percentile of each latency, and an error suggests what was meant.
 func TestTargetFlags(t *testing.T) {
 	for value, want := range map[string]string{
 		"ttft=2s,tbt=100ms":               "slo.ttft=2s slo.tbt=100ms",

@@ -10,8 +10,8 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// TestUnknownFlags: the error for a flag that a command does not have says where it belongs: before which command, as a key under --set,
-// or in the sweep file. A section, as of --slo, is no key. Only a command with --config and --set offers keys.
+// TestUnknownFlags: the error for a flag that a command does not have says where it belongs: another command, a key under --set, or the
+// sweep file. A section, as of --slo, is not a key. Only a command with --config and --set offers keys.
 func TestUnknownFlags(t *testing.T) {
 	root := &cobra.Command{Use: "l3sim"}
 	command := func(use string, flags ...string) *cobra.Command {
@@ -29,7 +29,7 @@ func TestUnknownFlags(t *testing.T) {
 	for _, c := range []struct {
 		command           *cobra.Command
 		flag              string
-		expected, nearest string // expected: what follows "a flag of 'COMMAND'", or all where that is missing
+		expected, nearest string // expected: the text after "a flag of 'COMMAND'", or the whole text
 	}{
 		{root, "--model", "a command before it", "l3sim run --model"},
 		{root, "--slo", "a command before it", "l3sim run --slo"},
@@ -39,7 +39,7 @@ func TestUnknownFlags(t *testing.T) {
 		{run, "--hidden", "", "--set model.hidden=VALUE"},                                // a key's last part
 		{run, "--model.kv_format", "", "--kv-format"},                                    // a key that has a flag here
 		{run, "--modle", "", "--model"},                                                  // misspelt
-		{run, "--slo", ", or --set KEY=VALUE", ""},                                       // a section, no key
+		{run, "--slo", ", or --set KEY=VALUE", ""},                                       // a section, not a key
 		{run, "--num-seqs", ", or --set KEY=VALUE", "--set batching.max_num_seqs=VALUE"}, // the most similar last part
 		{run, "--ttft", ", or --set KEY=VALUE with one of slo.ttft, slo.p50.ttft, slo.p90.ttft, slo.p95.ttft, slo.p99.ttft", ""},
 		{sweep, "--ttft", "", ""},
@@ -50,7 +50,7 @@ func TestUnknownFlags(t *testing.T) {
 		{onlyConfig, "--hidden", "", ""},
 		{plain, "--modle", "", "--model"},
 		{plain, "--hidden", "", ""},
-		{plain, "--preset", "", ""}, // several keys are called so
+		{plain, "--preset", "", ""}, // several keys have this name
 	} {
 		var bad *input.Error
 		if err := unknownFlag(c.command, c.flag); !errors.As(err, &bad) {

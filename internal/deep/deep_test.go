@@ -15,7 +15,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// setFlag gives a flag of rapid another value for a test. None of these tests runs beside others.
+// setFlag sets a flag of rapid for a test. None of these tests runs in parallel.
 func setFlag(t *testing.T, name, value string) {
 	t.Helper()
 	before := flag.Lookup(name).Value.String()
@@ -29,7 +29,7 @@ func setFlag(t *testing.T, name, value string) {
 	})
 }
 
-// TestDrawLess: a quick run draws few cases, the same every time, unless the environment asks for others; a deep run draws as rapid does.
+// TestDrawLess: a quick run draws few cases, the same every time, unless the environment overrides it; a deep run draws as rapid does.
 func TestDrawLess(t *testing.T) {
 	t.Setenv("L3SIM_LONG", "")
 	for _, c := range []struct{ deep, checks, seed, want string }{
@@ -47,7 +47,7 @@ func TestDrawLess(t *testing.T) {
 	}
 }
 
-// recorder is a test of its own, so that what makes it fail can be seen.
+// recorder is a test of its own, so that its failure can be observed.
 type recorder struct {
 	testing.TB
 	failed bool
@@ -75,7 +75,7 @@ func record(t *testing.T, test func(rapid.TB)) (r *recorder) {
 	return r
 }
 
-// numbers draws what two cases never have alike by chance.
+// numbers draws values that two cases never share by chance.
 func numbers(c *rapid.T) [4]uint64 {
 	var n [4]uint64
 	for i := range n {
@@ -84,8 +84,8 @@ func numbers(c *rapid.T) [4]uint64 {
 	return n
 }
 
-// TestUntilDrawsOtherCases: under any fixed seed, Until meets what one case of three has. The usual cases drawn again and again miss it
-// under many a seed.
+// TestUntilDrawsOtherCases: under any fixed seed, Until finds a property of every third case. Drawing the usual cases again and again
+// misses it under many seeds.
 func TestUntilDrawsOtherCases(t *testing.T) {
 	setFlag(t, "rapid.checks", "5") // one with -short
 	for seed := range 40 {
@@ -102,7 +102,7 @@ func TestUntilDrawsOtherCases(t *testing.T) {
 	}
 }
 
-// TestUntilGivesUp: many further cases are drawn, all of them others, before a test fails since none had what is tested.
+// TestUntilGivesUp: a test fails only after many further, different cases without the wanted property.
 func TestUntilGivesUp(t *testing.T) {
 	setFlag(t, "rapid.checks", "10")
 	setFlag(t, "rapid.seed", "1")
@@ -115,8 +115,8 @@ func TestUntilGivesUp(t *testing.T) {
 	}
 }
 
-// TestFailuresAreRepeated: a case that fails fails again when rapid repeats it and looks for a smaller one, whatever has been tried and met
-// by then, be it the first case or one of those that Until adds.
+// TestFailuresAreRepeated: a failing case fails again when rapid repeats it and looks for a smaller one, whatever was drawn before, for the
+// first case and for those that Until adds.
 func TestFailuresAreRepeated(t *testing.T) {
 	setFlag(t, "rapid.checks", "10")
 	setFlag(t, "rapid.nofailfile", "true")
@@ -154,7 +154,7 @@ func TestFailuresAreRepeated(t *testing.T) {
 	}
 }
 
-// TestCases: one part-th of the cases is drawn, whatever is skipped, and the flag that tests beside this one read stays.
+// TestCases: one part-th of the cases is drawn, skipped or not, and a flag that parallel tests read does not change.
 func TestCases(t *testing.T) {
 	setFlag(t, "rapid.checks", "60")
 	all := checks(t) // 12 with -short
@@ -178,7 +178,7 @@ func TestCases(t *testing.T) {
 	}
 }
 
-// TestCase: a quick run tries the first case of a table and each part-th after it, or begins where its turn says; deep and long runs try all.
+// TestCase: a quick run tries the first case of a table and each part-th after it, or begins at its turn; deep and long runs try all.
 func TestCase(t *testing.T) {
 	for _, c := range []struct {
 		deep, long, turn string
@@ -202,7 +202,7 @@ func TestCase(t *testing.T) {
 	}
 }
 
-// TestTurn: of three tests a quick run runs one, and another one with another turn; a deep run runs all.
+// TestTurn: of three tests a quick run runs one, another one at the next turn; a deep run runs all.
 func TestTurn(t *testing.T) {
 	t.Setenv("L3SIM_LONG", "")
 	for _, c := range []struct{ deep, turn, want string }{{"", "", "0"}, {"", "1", "2"}, {"", "2", "1"}, {"1", "2", "012"}} {
@@ -221,8 +221,8 @@ func TestTurn(t *testing.T) {
 	}
 }
 
-// TestFiles: of three files a quick run takes the first and the third, or with the next turn the second, and those that are always
-// taken; a deep run all.
+// TestFiles: of three files a quick run takes the first and the third, or at the next turn the second, and those that are always
+// taken; a deep run takes all.
 func TestFiles(t *testing.T) {
 	t.Setenv("L3SIM_LONG", "")
 	t.Setenv("L3SIM_DEEP", "")
@@ -266,7 +266,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// TestAsked: a context ends with the first question too many, and with the one that it is made of.
+// TestAsked: a context ends at the first check beyond its limit, or with its parent.
 func TestAsked(t *testing.T) {
 	parent, cancel := context.WithCancel(t.Context())
 	ctx := Asked(parent, 3)
@@ -281,7 +281,7 @@ func TestAsked(t *testing.T) {
 	}
 }
 
-// TestSeeds: a property is tried on the same cases in every run, and fails in each way in which it can.
+// TestSeeds: a property is tried on the same cases in every run, and can fail in each way.
 func TestSeeds(t *testing.T) {
 	draw := func(n int) (drawn []int) {
 		Seeds(t, n, func(c *rapid.T) {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestRead: slices that nest or are disjoint pass, all others are found.
+// TestRead: slices that nest or are disjoint pass, all others are reported.
 func TestRead(t *testing.T) {
 	slice := func(name, ts, dur string) string {
 		return `{"name":"` + name + `","ph":"X","ts":` + ts + `,"dur":` + dur + `,"pid":0,"tid":1}`
@@ -58,8 +58,8 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestFaultsOfTracks: tracks of different processes, threads and identifiers are apart, and each fault names its event, in the
-// order of the texts. All numbers of an event differ.
+// TestFaultsOfTracks: tracks differ by process, thread and identifier, and each fault names its event, in the order of the
+// texts. All numbers of an event differ.
 func TestFaultsOfTracks(t *testing.T) {
 	slice := func(name string, pid, tid int, ts, dur string) string {
 		return fmt.Sprintf(`{"name":%q,"ph":"X","ts":%s,"dur":%s,"pid":%d,"tid":%d}`, name, ts, dur, pid, tid)
@@ -77,18 +77,18 @@ func TestFaultsOfTracks(t *testing.T) {
 	}{
 		// Slices that would cross on one track, on three tracks.
 		{[]string{slice("a", 3, 5, "0", "2"), slice("b", 3, 6, "1", "2"), slice("c", 4, 5, "1", "2")}, nil},
-		// Two that cross the same one, and one after them that begins where it ends.
+		// Two that cross the same one, and a later one that begins where it ends.
 		{[]string{slice("a", 3, 5, "0", "2"), slice("b", 3, 5, "1", "2"), slice("c", 3, 5, "1.5", "1"), slice("d", 3, 5, "2", "1")},
 			[]string{`event 1, "b" of process 3, track 5: 1000 to 3000 ns crosses the end of a slice around it`,
 				`event 2, "c" of process 3, track 5: 1500 to 2500 ns crosses the end of a slice around it`}},
-		// Equal names of other processes, categories and identifiers do not end each other.
+		// Equal names in other processes, categories and identifiers do not end each other.
 		{[]string{busy, async("x", "b", "c", "7", 1, "1"), async("x", "e", "c", "8", 1, "2"), async("x", "e", "d", "7", 1, "2"), async("x", "e", "c", "7", 2, "2")},
 			[]string{`event 1, "x" of process 1, track 97: never ends`, `event 2, "x" of process 1, track 98: ends what is not open`,
 				`event 3, "x" of process 1, track 97: ends what is not open`, `event 4, "x" of process 2, track 97: ends what is not open`}},
 		{[]string{busy, async("x", "b", "c", "7", 1, "3"), async("x", "b", "c", "8", 1, "1"), async("x", "e", "c", "8", 1, "1"), async("x", "e", "c", "7", 1, "3")}, nil},
 		{[]string{busy, async("x", "b", "c", "7", 1, "3"), async("x", "e", "c", "7", 1, "2.999")},
 			[]string{`event 2, "x" of process 1, track 97: begins before the event in front of it`}},
-		// Arrows of one chain lead over tracks; a chain with another id is another one.
+		// Arrows of one chain may change tracks; another id is another chain.
 		{[]string{busy, slice("other", 4, 6, "2", "2"), arrow("s", 8, 3, 5, "1"), arrow("f", 8, 4, 6, "3")}, nil},
 		{[]string{busy, slice("other", 4, 6, "2", "2"), arrow("s", 8, 3, 6, "1"), arrow("t", 8, 4, 5, "2"), arrow("f", 8, 4, 6, "1.5")},
 			[]string{`event 2, "arrow" of process 3, track 6: an arrow at 1000 ns is on no slice`, `event 3, "arrow" of process 4, track 5: an arrow at 2000 ns is on no slice`,
@@ -96,7 +96,7 @@ func TestFaultsOfTracks(t *testing.T) {
 		{[]string{busy, arrow("s", 8, 3, 5, "1"), arrow("f", 9, 3, 5, "2")},
 			[]string{`event 1, "arrow" of process 3, track 5: the chain of arrows with id 8 never ends`,
 				`event 2, "arrow" of process 3, track 5: an arrow goes on where none with id 9 is open`}},
-		// The file may have a child in front of its parent.
+		// A child may precede its parent in the file.
 		{[]string{slice("child", 3, 5, "5", "1"), slice("parent", 3, 5, "0", "10")}, nil},
 		// The fault names the later event of the chain.
 		{[]string{busy, arrow("s", 8, 3, 5, "1"), arrow("f", 8, 3, 5, "2"), strings.Replace(arrow("s", 8, 3, 5, "3"), "arrow", "again", 1),

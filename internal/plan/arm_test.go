@@ -13,8 +13,8 @@ import (
 	"github.com/l3sim/l3sim/traces"
 )
 
-// TestArm: an arm begins where one of its starts holds the guess, or a quarter of it and so on, down to a least rate or one user. Of several starts
-// that hold it the best goes on.
+// TestArm: an arm begins at a start that holds the guess, or a quarter of it and so on, down to a minimum rate or one user. If several starts hold
+// it, the best continues.
 func TestArm(t *testing.T) {
 	for name, x := range map[string]struct {
 		rates        []float64
@@ -50,8 +50,8 @@ func TestArm(t *testing.T) {
 	}
 }
 
-// TestAgain: a candidate is judged again by the requests of six mean stays, in hundreds, no fewer than before and no more than there are; of users by
-// as many as before.
+// TestAgain: a candidate is judged again by the requests of six mean stays, rounded to hundreds, at least as many as before and at most all; for
+// users, by the same number as before.
 func TestAgain(t *testing.T) {
 	for _, x := range []struct {
 		rate, stay float64 // seconds
@@ -73,7 +73,7 @@ func TestAgain(t *testing.T) {
 	}
 }
 
-// served returns a contest of n requests of a single server without knobs, and the seconds that it takes for one.
+// served returns a contest of n requests for a single server without knobs, and its seconds for one request.
 func served(t *testing.T, n int, sets ...string) (*Contest, float64) {
 	t.Helper()
 	all := append([]string{"arrivals.kind=poisson"}, sets...)
@@ -87,7 +87,7 @@ func served(t *testing.T, n int, sets ...string) (*Contest, float64) {
 	return c, service.Seconds()
 }
 
-// TestGuess: the first guess is half the rate of a full queue, of users as many as are asked for, and nothing of what serves no request.
+// TestGuess: the first guess is half the rate of a full queue; with users, the number asked for; without a served request, zero.
 func TestGuess(t *testing.T) {
 	c, service := served(t, 60, "slo.ttft=1s")
 	if got := c.guess(nil); math.Abs(got*service*2-1) > 1e-6 || c.err != nil {
@@ -106,8 +106,8 @@ func TestGuess(t *testing.T) {
 	}
 }
 
-// TestLonger: where a short run fails as its queue grows alone, a run of two and a half times the requests decides, up to all of them. A target that is
-// missed is known by the short one.
+// TestLonger: if a short run fails only because its queue grows, a run of two and a half times the requests decides, up to all of them. A missed target
+// decides at once.
 func TestLonger(t *testing.T) {
 	c, service := served(t, 600, "slo.tbt=10s")
 	e := c.entrant(nil, 200)
@@ -133,7 +133,8 @@ func TestLonger(t *testing.T) {
 	}
 }
 
-// TestLeave: an invalid point, or one that serves no request, holds no rate; any other error ends the contest, the first one.
+// TestLeave: an invalid point, or one that serves no request, holds no rate; any other error ends the contest, and the first
+// one is kept.
 func TestLeave(t *testing.T) {
 	c, other, second := &Contest{}, errors.New("other"), errors.New("second")
 	for _, x := range []struct{ err, ends error }{
@@ -146,7 +147,7 @@ func TestLeave(t *testing.T) {
 	}
 }
 
-// TestAbove: the next rate is a step higher, of users one more at least.
+// TestAbove: the next rate is a step higher; with users, at least one more.
 func TestAbove(t *testing.T) {
 	rates, users := &Contest{}, &Contest{users: true}
 	for _, x := range []struct {
@@ -159,7 +160,7 @@ func TestAbove(t *testing.T) {
 	}
 }
 
-// TestContest: a contest has all requests, the rate or the users that are asked for, and knobs where these are searched.
+// TestContest: a contest has all requests, the rate or users asked for, and knobs if they are searched.
 func TestContest(t *testing.T) {
 	cfg, trace, _, _ := single(t, 60, "slo.ttft=1s", "arrivals.kind=poisson", "arrivals.rate_per_s=3")
 	for _, tune := range []bool{false, true} {

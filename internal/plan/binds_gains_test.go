@@ -10,8 +10,8 @@ import (
 	"github.com/l3sim/l3sim/system"
 )
 
-// TestGains: each resource or target binds by the largest gain at which it holds the raised rate, the largest first. Where no rate holds the gains
-// are above the lowest that was tried. Of users the next number is the least gain.
+// TestGains: a resource or target binds by the largest gain at which it holds the raised rate; the largest is first. If no rate holds, gains are
+// relative to the lowest tried. With users, the next number is the least gain.
 func TestGains(t *testing.T) {
 	cfg, err := system.Load(configs.Options{Sets: []string{"run.system=l3", "node.ranksets=4", "slo.ttft=2s"}})
 	if err != nil {
@@ -20,7 +20,7 @@ func TestGains(t *testing.T) {
 	for name, x := range map[string]struct {
 		row   Row
 		users bool
-		held  map[string]float64 // by each alone, 1 if left out
+		held  map[string]float64 // by doubling each alone; 1 if absent
 		want  []Bind
 	}{
 		"each its gain": {Row{Highest: 10}, false, map[string]float64{"GPU memory": 10.5, "GPU compute": 12.5, "GPU bandwidth": 10.4, "GPU links": 12.4, "ranksets": 20, "target TTFT": 19.9},
@@ -54,7 +54,8 @@ func TestGains(t *testing.T) {
 	}
 }
 
-// TestTimes: a whole number is at least 1, and what stays the same, is 0 or is no number has no multiple.
+// TestTimes: a whole number is at least 1; a value that stays the same, is 0 or is not a number has no
+// multiple.
 func TestTimes(t *testing.T) {
 	cfg, err := system.Load(configs.Options{Sets: []string{"run.system=gpu-only", "run.model=llama-3-8b", "node.gpus=4", "slo.ttft=2s"}})
 	if err != nil {
@@ -77,7 +78,7 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// TestBindText: the two largest gains, of which the largest that is tried may be more.
+// TestBindText: the two largest gains; the largest one tried may be a lower bound.
 func TestBindText(t *testing.T) {
 	all := []Bind{{"ranksets", 1}, {"link", 0.25}, {"GPU memory", 0.05}}
 	var got []string

@@ -9,7 +9,7 @@ import (
 	"github.com/l3sim/l3sim/system/kinds"
 )
 
-// capacity finds the highest rate of a fixed node by all requests, as the command capacity does.
+// capacity finds the highest rate of a fixed node with all requests, as the command capacity does.
 func capacity(t *testing.T, sets ...string) *Row {
 	t.Helper()
 	o := configs.Options{Sets: append([]string{"run.system=gpu-only", "run.model=llama-3-8b", "model.layers=2", "node.gpus=1", "model.tensor_parallel=1", "gpu.preset=h100-sxm",
@@ -18,7 +18,7 @@ func capacity(t *testing.T, sets ...string) *Row {
 	return rowOf(t, &Search{Precision: 0.02}, o)
 }
 
-// rowOf returns the row that a search finds for a node and its own requests.
+// rowOf returns a search's row for a node and its own requests.
 func rowOf(t *testing.T, s *Search, o configs.Options) *Row {
 	t.Helper()
 	cfg, err := AsGiven(o)
@@ -36,8 +36,8 @@ func rowOf(t *testing.T, s *Search, o configs.Options) *Row {
 	return row
 }
 
-// TestBinds: doubling a resource that binds raises the highest rate by the gain that it has, and doubling any other by less than the
-// least gain. A node whose GPUs keep few keys and values is bound by their memory.
+// TestBinds: doubling a resource that binds raises the highest rate by its gain, and doubling any other by less than the least gain.
+// A node whose GPUs hold few keys and values is bound by their memory.
 func TestBinds(t *testing.T) {
 	deep.Only(t)
 	tight := []string{"gpu.memory_capacity=4.25GiB", "gpu.memory_share=1", "traces.output_mean=600", "traces.output_std=300", "slo.ttft=2s", "slo.tbt=50ms"}
@@ -57,7 +57,7 @@ func TestBinds(t *testing.T) {
 			if i := slices.IndexFunc(found.Binds, func(b Bind) bool { return b.Name == r.Name }); i >= 0 {
 				gain = found.Binds[i].Gain
 			}
-			// A search knows a rate to 2%.
+			// A search finds a rate to 2%.
 			rise := capacity(t, double...).RatePerS/found.RatePerS - 1
 			if least, most := gain-0.02*(1+gain), next(gain)+0.02*(1+next(gain)); len(double) > len(sets) && (gain > 0 && rise < least || rise > most) {
 				t.Errorf("%v: twice of %s gives %+.1f%%, binds say %v", sets, r.Name, 100*rise, found.Binds)
@@ -66,8 +66,8 @@ func TestBinds(t *testing.T) {
 	}
 }
 
-// TestOwnResources: resources that a system has beside its GPUs bind, too. Keys and values of every head and small layers leave
-// L3's ranksets the most to do.
+// TestOwnResources: resources of a system other than its GPUs bind, too. Keys and values for every head and small layers make
+// L3's ranksets the bottleneck.
 func TestOwnResources(t *testing.T) {
 	deep.Only(t)
 	found := capacity(t, "run.system=l3", "node.ranksets=2", "run.model=llama-2-7b", "model.context=100000", "run.requests=200",
@@ -77,7 +77,7 @@ func TestOwnResources(t *testing.T) {
 	}
 }
 
-// next returns the gain above one of gains, or above none.
+// next returns the next larger gain of the list, or the first.
 func next(gain float64) float64 {
 	above := 100.0
 	for _, x := range gains {
@@ -88,7 +88,7 @@ func next(gain float64) float64 {
 	return above
 }
 
-// TestNothingBindsWithRoom: where the rate that is asked for holds and nobody looks for the highest one, nothing binds.
+// TestNothingBindsWithRoom: if the rate asked for holds and the highest one is not searched, nothing binds.
 func TestNothingBindsWithRoom(t *testing.T) {
 	found := capacity(t, "arrivals.rate_per_s=1", "slo.ttft=2s", "slo.tbt=50ms")
 	row := Row{Load: found.Load, Binds: found.Binds, Asked: &Asked{Met: true}}

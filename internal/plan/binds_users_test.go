@@ -9,9 +9,9 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestBindsOfUsers: what binds a number of users is what raises it by a user at least. Three users wait for up to two and a half services. Two slots,
-// or twice the target, hold six; GPUs of twice the bandwidth take somewhat more than half the time, and hold four but not six. Memory, compute, links
-// and chunks change nothing for one request at a time.
+// TestBindsOfUsers: a resource binds if doubling it adds at least one user. Three users wait for up to two and a half services. Two slots, or twice
+// the target, hold six. GPUs of twice the bandwidth take somewhat more than half the time, and hold four but not six. Memory, compute, links and
+// chunks do not matter with one request at a time.
 func TestBindsOfUsers(t *testing.T) {
 	_, trace, prompt, service := single(t, 60)
 	slo := prompt + service*units.Duration(5)/2

@@ -17,8 +17,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// single returns a server of one request at a time, requests of one length, and how long the
-// prompt and the whole of one take.
+// single returns a server of one request at a time, requests of one length, and the times of a
+// prompt and of a whole request.
 func single(t *testing.T, n int, sets ...string) (cfg *configs.Config, trace *traces.Trace, prompt, service units.Duration) {
 	t.Helper()
 	cfg, err := system.Load(configs.Options{Sets: append([]string{"run.system=gpu-only", "run.model=llama-3-8b", "node.gpus=1", "batching.max_num_seqs=1"}, sets...)})
@@ -61,9 +61,8 @@ func judged(j *Judge) *entrant {
 	return e
 }
 
-// waits returns the share of the customers of M/D/1 at a load that wait for at most a number of
-// services (Erlang, 1909; Franx, "A simple solution for the M/D/c waiting time distribution",
-// 2001).
+// waits returns the share of M/D/1 customers at a load that wait for at most a number of services
+// (Erlang, 1909; Franx, "A simple solution for the M/D/c waiting time distribution", 2001).
 func waits(rho, services float64) float64 {
 	sum, factorial := 0.0, 1.0
 	for k := 0.0; k <= services; k++ {
@@ -109,17 +108,17 @@ func TestSingleServer(t *testing.T) {
 		if l.RatePerS > a.RatePerS && l.Met || l.RatePerS > tables.Round(1.0/service.Seconds(), 6) && !l.Saturated {
 			t.Errorf("%+v", l)
 		}
-		// What attains the targets is a share of what comes.
+		// Attaining requests are a share of arriving ones.
 		if want := l.RatePerS * l.Attainment * 12; math.Abs(l.GoodputTokens/want-1) > 1.5*off && want > 1 {
 			t.Errorf("at %v: a goodput of %v tokens/s, want %v", l.RatePerS, l.GoodputTokens, want)
 		}
 	}
 }
 
-// TestSearchRepeats: a second search finds the same, to the last bit.
+// TestSearchRepeats: a second search gives the same result, to the last bit.
 func TestSearchRepeats(t *testing.T) {
 	n := DefaultRequests
-	if testing.Short() { // under the race detector, which sees as much in fewer
+	if testing.Short() { // under the race detector; fewer suffice
 		n /= 5
 	}
 	cfg, trace, prompt, service := single(t, n, "arrivals.kind=gamma", "arrivals.cv=2", "slo.attainment=0.9")
@@ -151,7 +150,7 @@ func TestSearchRepeats(t *testing.T) {
 	}
 }
 
-// TestKeepsUp: where no request can miss its targets, as gaps do not depend on the queue, the highest rate
+// TestKeepsUp: if no request can miss its targets, since gaps do not depend on the queue, the highest rate
 // is one that the node keeps up with.
 func TestKeepsUp(t *testing.T) {
 	cfg, trace, _, service := single(t, DefaultRequests, "arrivals.kind=poisson", "slo.tbt=10s")
@@ -161,7 +160,8 @@ func TestKeepsUp(t *testing.T) {
 	}
 }
 
-// TestOnePattern: at twice the rate the same requests come in half the time, whatever draws them.
+// TestOnePattern: at twice the rate the same requests arrive in half the time, for every arrival
+// process.
 func TestOnePattern(t *testing.T) {
 	for _, kind := range []string{"poisson", "gamma"} {
 		cfg, trace, _, _ := single(t, 1000, "arrivals.kind="+kind, "arrivals.cv=3")
@@ -182,7 +182,7 @@ func TestOnePattern(t *testing.T) {
 	}
 }
 
-// TestSeeds: the pattern in which requests come is drawn by the seed of the configuration: the same at every call, another with another seed.
+// TestSeeds: the configuration's seed draws the pattern of arrivals: the same at every call, another with another seed.
 func TestSeeds(t *testing.T) {
 	arrivals := func(seed int) []traces.Request {
 		cfg, trace, _, _ := single(t, 100, "arrivals.kind=poisson", fmt.Sprint("run.seed=", seed))
@@ -198,7 +198,7 @@ func TestSeeds(t *testing.T) {
 	}
 }
 
-// TestNoRate: a target that a request alone misses is met at no rate.
+// TestNoRate: a target that even a lone request misses is met at no rate.
 func TestNoRate(t *testing.T) {
 	cfg, trace, prompt, _ := single(t, DefaultRequests, "arrivals.kind=poisson")
 	cfg.SLO.TTFT = prompt - 1
@@ -219,8 +219,8 @@ func TestNoRate(t *testing.T) {
 	}
 }
 
-// TestNoRateOfSlowNode: where no rate is met the search ends before its requests come over more
-// days than a run holds.
+// TestNoRateOfSlowNode: if no rate is met, the search ends before its arrivals span more days than
+// a run may.
 func TestNoRateOfSlowNode(t *testing.T) {
 	cfg, trace, prompt, service := single(t, DefaultRequests, "arrivals.kind=poisson", "gpu.memory_bandwidth=10GB/s")
 	cfg.SLO.TTFT = prompt - 1
@@ -233,7 +233,7 @@ func TestNoRateOfSlowNode(t *testing.T) {
 	}
 }
 
-// TestDips: the highest rate that meets the targets is the answer although a lower one fails.
+// TestDips: the highest rate that meets the targets is the answer, even if a lower one fails.
 func TestDips(t *testing.T) {
 	a := &Row{Tried: []Load{{RatePerS: 1, Met: true}, {RatePerS: 2}, {RatePerS: 3, Met: true}, {RatePerS: 4}}}
 	if a.settle(0); a.RatePerS != 3 || !a.Dips {
@@ -267,8 +267,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestTooLarge: requests that fit no empty memory are counted, serve nothing at any rate, and the rate of a full queue is that of the
-// others.
+// TestTooLarge: requests that fit no empty memory are counted and never served; the rate of a full queue is that of the others.
 func TestTooLarge(t *testing.T) {
 	cfg, trace, _, service := single(t, 40, "arrivals.kind=poisson", "slo.ttft=1s")
 	for _, want := range []int{0, 1, 7} {
@@ -290,8 +289,8 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
-// TestShortRuns: where the next rate attains the targets and fails by growth alone, a run must hold ten times what the
-// slowest requests stay; the report says so.
+// TestShortRuns: if the next rate attains the targets and fails only by growth, arrivals must span ten times the stay
+// of the slowest requests; the report says so.
 func TestShortRuns(t *testing.T) {
 	for _, c := range []struct {
 		n          int
@@ -313,8 +312,8 @@ func TestShortRuns(t *testing.T) {
 	}
 }
 
-// TestSteps: a climb of which nothing is known begins with a step of a twentieth, one above a rate that holds with the precision. A single server to
-// which requests come at equal distances keeps up to one a service, and each waits above that.
+// TestSteps: a climb without knowledge begins with a step of a twentieth, one above a rate that holds with the precision. A single server with
+// evenly spaced arrivals keeps up to one a service; above that, each request waits.
 func TestSteps(t *testing.T) {
 	cfg, trace, prompt, service := single(t, 60, "arrivals.kind=trace")
 	for i := range trace.Requests {
@@ -322,9 +321,9 @@ func TestSteps(t *testing.T) {
 	}
 	cfg.SLO.TTFT = prompt + service/1000
 	for _, x := range []struct {
-		known, want float64 // in the rate that the climb begins with; 1.03 of it is one a service
+		known, want float64 // relative to the climb's first rate; 1.03 is one a service
 	}{
-		{0, math.Sqrt(1.05)}, // 1 holds, 1.05 fails, their mean 1.0247 holds, that with 1.05 fails
+		{0, math.Sqrt(1.05)}, // 1 holds, 1.05 fails, their geometric mean 1.0247 holds, its mean with 1.05 fails
 		{1, 1.02},            // 1.02 holds, 1.02 * 1.04 fails, their mean 1.0402 fails, less than a fiftieth above
 	} {
 		j, err := NewJudge(cfg, trace, nil)

@@ -9,8 +9,8 @@ import (
 	"github.com/l3sim/l3sim/configs"
 )
 
-// TestCompare: a comparison of knobs looks at each tensor parallelism, and ends with the best first. Of a small model two replicas serve more
-// than one on both GPUs, but the first guess is of the latter, and by long steps of the rate it looks as good.
+// TestCompare: a comparison of knobs tries each tensor parallelism and ends with the best first. For a small model two replicas serve more
+// than one on both GPUs; the first guess is the single replica, which coarse steps of the rate do not separate.
 func TestCompare(t *testing.T) {
 	o := configs.Options{Sets: []string{"run.system=gpu-only", "run.model=llama-3-8b", "model.layers=2", "node.gpus=2", "gpu.preset=h100-sxm", "run.trace=synthetic", "run.requests=60",
 		"traces.input_mean=800", "traces.input_std=400", "traces.output_mean=20", "traces.output_std=10", "arrivals.kind=poisson", "slo.ttft=50ms", "gpu_only.policy=chunked-prefill"}}

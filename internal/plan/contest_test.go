@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestTies: of candidates with the same rate the one that is there first stays first, and of points that all fail the next rate the one
-// counts that lasted longest, of equals the first. So the answer does not depend on which run ends first.
+// TestTies: among candidates of equal rate the first stays first; among points that all fail the next rate the one that lasted longest
+// counts, then the first. So the answer does not depend on which run ends first.
 func TestTies(t *testing.T) {
 	all := []Candidate{{Point: []int{0}, Rate: 2, Requests: 400}, {Point: []int{1}, Rate: 3, Requests: 400}, {Point: []int{2}, Rate: 3, Requests: 400}, {Point: []int{3}, Rate: 2, Requests: 400}}
 	rank(all)
@@ -33,8 +33,8 @@ func TestTies(t *testing.T) {
 	}
 }
 
-// TestFinalists: the best of each tensor parallelism is judged by all requests, however far behind, and of the others those within half
-// of the best. Without a choice of tensor parallelism all are of one.
+// TestFinalists: all requests judge the best of each tensor parallelism, however far behind, and others within half of the best.
+// Without a choice of tensor parallelism all belong together.
 func TestFinalists(t *testing.T) {
 	axes := []axis{{key: "gpu_only.policy"}, {key: tensorParallel}}
 	all := []Candidate{{Point: []int{0, 2}, Rate: 10, Requests: 400}, {Point: []int{1, 2}, Rate: 5, Requests: 400}, {Point: []int{0, 1}, Rate: 4, Requests: 400}, {Point: []int{2, 2}, Rate: 4.9, Requests: 400}, {Point: []int{1, 1}, Rate: 3, Requests: 400}, {Point: []int{0, 0}, Rate: 0.1, Requests: 400}}
@@ -52,8 +52,8 @@ func TestFinalists(t *testing.T) {
 	}
 }
 
-// TestRaise: the rate rises by steps while some of several hold it. It ends with the rate that the last one holds, or with the last rate that
-// several hold where all fail the next one; one alone keeps its rate.
+// TestRaise: the rate rises in steps while several candidates hold it. It ends with the rate of the last one, or with the last rate that
+// several hold if all fail the next; a single candidate keeps its rate.
 func TestRaise(t *testing.T) {
 	for _, x := range []struct {
 		rates []float64
@@ -77,8 +77,7 @@ func TestRaise(t *testing.T) {
 	}
 }
 
-// TestNoJudge: what is no valid configuration holds no rate, and climbs to none. Where the first of the finalists holds no rate another one is the
-// answer, and none where no finalist does.
+// TestNoJudge: an invalid configuration holds no rate. If the first finalist holds no rate, another one is the answer, or none if none holds one.
 func TestNoJudge(t *testing.T) {
 	c := landscape(100, 10, 20)
 	none := c.entrant([]int{0}, 100)
@@ -104,7 +103,7 @@ func TestNoJudge(t *testing.T) {
 	}
 }
 
-// TestDecideByAll: all requests judge the answer, not the few by which knobs are compared.
+// TestDecideByAll: all requests judge the answer, not the few that compare knobs.
 func TestDecideByAll(t *testing.T) {
 	for _, rate := range []string{"0", "0.1"} { // the highest, or one that holds
 		c, _ := served(t, 500, "slo.ttft=1000s", "arrivals.rate_per_s="+rate)

@@ -2,8 +2,8 @@ package plan
 
 import "testing"
 
-// TestDistinguish: a name that two choices of a flag share gets what the user calls each in front, in the rows
-// and in the rates that were tried; other names stay.
+// TestDistinguish: if two choices of a flag share a name, the user's spelling precedes it, in rows and in
+// tried rates; other names stay.
 func TestDistinguish(t *testing.T) {
 	row := func(gpu, called string) *Row {
 		return &Row{Load: Load{System: "l3", GPU: gpu}, Called: []string{"l3", "", called, ""}}

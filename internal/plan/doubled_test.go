@@ -11,8 +11,8 @@ import (
 	"github.com/l3sim/l3sim/system"
 )
 
-// TestDoubled: what is tried alone to see whether it binds. A queue that grows asks for every target, a missed target for that alone, of one
-// percentile and another. Knobs are doubled where no search chooses them.
+// TestDoubled: what is doubled alone to see whether it binds. A growing queue doubles every target, a missed target only itself, each
+// percentile apart. Knobs are doubled if no search chooses them.
 func TestDoubled(t *testing.T) {
 	cfg, err := system.Load(configs.Options{Sets: []string{"run.system=gpu-only", "run.model=llama-3-8b", "gpu.preset=a100-sxm-80gb", "node.gpus=4", "model.tensor_parallel=2", "batching.max_num_seqs=64",
 		"batching.max_num_batched_tokens=1024", "slo.ttft=2s", "slo.tbt=100ms", "slo.p50.e2e=20s", "slo.p90.e2e=30s", "slo.p95.tpot=40ms", "slo.p99.tbt=300ms"}})
@@ -56,7 +56,7 @@ func TestDoubled(t *testing.T) {
 	}
 }
 
-// TestOwn: the resources of L3 are those of its GPUs and what it has beside them.
+// TestOwn: the resources of L3 are those of its GPUs and its own.
 func TestOwn(t *testing.T) {
 	cfg, err := system.Load(configs.Options{Sets: []string{"run.system=l3", "node.ranksets=4", "slo.ttft=2s"}})
 	if err != nil {

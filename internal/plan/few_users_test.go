@@ -10,7 +10,7 @@ import (
 	"github.com/l3sim/l3sim/traces"
 )
 
-// TestFewUsers: the search looks for knobs down to one user. Two replicas of one GPU serve a user each, and no third. A replica of both GPUs
+// TestFewUsers: the search of knobs goes down to one user. Two replicas of one GPU serve one user each, and no third. A replica of both GPUs
 // takes more than half the time for a prompt, and serves only one user in time.
 func TestFewUsers(t *testing.T) {
 	sets := []string{"run.system=gpu-only", "run.model=llama-3-8b", "model.layers=4", "gpu.preset=h100-sxm", "node.gpus=2", "gpu_only.policy=chunked-prefill", "batching.max_num_batched_tokens=8192",
@@ -49,8 +49,8 @@ func TestFewUsers(t *testing.T) {
 	}
 }
 
-// TestUsersWithoutEnd: where a target fails for no number of users, as gaps between tokens that the batch bounds, the answer is as many users
-// as requests can tell of, two each, whatever the search of knobs began with.
+// TestUsersWithoutEnd: if no number of users fails a target, such as gaps between tokens that the batch bounds, the answer is as many users
+// as the requests allow, two each, whatever the search of knobs began with.
 func TestUsersWithoutEnd(t *testing.T) {
 	o := configs.Options{Sets: []string{
 		"run.system=gpu-only", "run.model=llama-3-8b", "model.layers=2", "gpu.preset=h100-sxm", "node.gpus=1", "run.requests=500", "run.trace=synthetic", "traces.input_mean=1000", "traces.output_mean=50",
@@ -59,7 +59,7 @@ func TestUsersWithoutEnd(t *testing.T) {
 	if row := rowOf(t, &Search{Precision: 0.02, Tune: true}, o); !row.Asked.Met || row.Highest < 245 || row.Highest > 250 || row.High > 0 {
 		t.Errorf("%v users of 500 requests, likely up to %v, %+v", row.Highest, row.High, row.Asked)
 	}
-	o.Sets = append(o.Sets, "slo.tbt=1us") // which nothing holds
+	o.Sets = append(o.Sets, "slo.tbt=1us") // never met
 	if row := rowOf(t, &Search{Precision: 0.02}, o); row.Asked.Met || slices.ContainsFunc(row.Limit, func(f Failure) bool { return f.Name == tooFew }) {
 		t.Errorf("%+v, limit %v", row.Asked, row.Limit)
 	}

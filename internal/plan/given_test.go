@@ -14,8 +14,7 @@ import (
 	"github.com/l3sim/l3sim/traces"
 )
 
-// TestGiven: a knob has its value from the user by --set, by a flag or by a file, and then no search changes it. What a file leaves out
-// is searched.
+// TestGiven: a knob that the user sets by --set, a flag or a file is not searched. Knobs that a file leaves out are searched.
 func TestGiven(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "own.toml")
 	if err := os.WriteFile(file, []byte("[batching]\nmax_num_seqs = 64\n"), 0o666); err != nil {
@@ -49,7 +48,7 @@ func TestGiven(t *testing.T) {
 			t.Errorf("%s: the knobs are %v, want %v", name, got, want)
 		}
 	}
-	// Whoever chooses a variant chooses its admission.
+	// With a variant, the variant's admission applies.
 	if got := AsServer(configs.Options{Sets: []string{"run.variant=x"}}).Sets; !slices.Equal(got, []string{"gpu.memory_share=0.9", "run.variant=x"}) {
 		t.Errorf("a variant has %v", got)
 	}
@@ -58,8 +57,8 @@ func TestGiven(t *testing.T) {
 	}
 }
 
-// TestStarts: a search begins at a chunk of 2,048 and of 512 with a limit of 1,024, and at the least of both; where one of these is no value at the
-// first one.
+// TestStarts: a search begins at a chunk of 2,048, at 512 with a limit of 1,024, and at the least of both; if one of these is not on the grid, at
+// its first value.
 func TestStarts(t *testing.T) {
 	cfg, err := system.Load(configs.Options{Sets: []string{"run.system=gpu-only", "run.model=llama-3-8b", "node.gpus=4"}})
 	if err != nil {
@@ -87,7 +86,7 @@ func TestStarts(t *testing.T) {
 	}
 }
 
-// TestDistinct: two configurations are one where they differ in hardware alone that the system does not use.
+// TestDistinct: two configurations are equal if they differ only in hardware that the system does not use.
 func TestDistinct(t *testing.T) {
 	for _, x := range []struct {
 		system, key, one, other string
@@ -117,8 +116,7 @@ func TestDistinct(t *testing.T) {
 	}
 }
 
-// TestLoad: the configuration of a row that is kept is the one that was searched: with its knobs, and with the admission of servers unless the
-// user chose another.
+// TestLoad: a kept row loads the searched configuration: with its knobs, and with the admission of servers unless the user chose another.
 func TestLoad(t *testing.T) {
 	for _, x := range []struct {
 		given, knobs []string
@@ -152,7 +150,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// TestFitsNowhere: where a model runs in no layout of the GPUs, the error is that of the most GPUs a replica.
+// TestFitsNowhere: if a model fits no layout of the GPUs, the error is that of the most GPUs a replica.
 func TestFitsNowhere(t *testing.T) {
 	for gpus, want := range map[string]string{"1": "model.tensor_parallel = 1 GPUs", "4": "model.tensor_parallel = 4 GPUs"} { // 131 GiB in 24 or 96
 		o := configs.Options{Sets: []string{"run.system=gpu-only", "run.model=llama-3-70b", "gpu.preset=rtx-4090-vllm-0.19", "node.gpus=" + gpus, "slo.ttft=1s", "arrivals.kind=poisson"}}

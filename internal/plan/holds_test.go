@@ -12,8 +12,8 @@ import (
 	"github.com/l3sim/l3sim/traces"
 )
 
-// TestHolds: a run that ends with the first request too many that misses its targets says what the whole run says. Requests that are
-// refused, dropped or too large miss theirs.
+// TestHolds: a run that stops at the first miss too many gives the verdict of the whole run. Requests that are refused, dropped or
+// too large miss their targets.
 func TestHolds(t *testing.T) {
 	ended, held := 0, 0
 	deep.Until(t, func() bool { return ended > 0 && held > 0 }, func(t *rapid.T) {
@@ -32,7 +32,7 @@ func TestHolds(t *testing.T) {
 			trace.Requests[i] = traces.Request{ID: i, Input: rapid.IntRange(1, 4000).Draw(t, "input"), Output: rapid.IntRange(1, 40).Draw(t, "output")}
 		}
 		n := len(trace.Requests)
-		edges := []int{n/10 - 1, n / 10, n - n/10 - 1, n - n/10} // of what is measured
+		edges := []int{n/10 - 1, n / 10, n - n/10 - 1, n - n/10} // of the measured requests
 		trace.Requests[rapid.SampledFrom(edges).Draw(t, "large")].Input = rapid.SampledFrom([]int{10, 1 << 28}).Draw(t, "length")
 		j, err := NewJudge(cfg, trace, nil)
 		if err != nil {

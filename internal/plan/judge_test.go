@@ -16,13 +16,13 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestMisses: of the middle 80% of the requests a share of exactly the attainment is enough. A comparison by few requests lets one more
-// miss, and an eighth more; the answer, which all requests judge, does not.
+// TestMisses: the middle 80% of the requests pass if exactly the attainment is met. A comparison with few requests allows one more
+// miss, plus an eighth; the answer, which all requests judge, does not.
 func TestMisses(t *testing.T) {
 	for _, x := range []struct {
 		n, few               int
 		attainment           string
-		measured, most, some int // requests that may miss of all, and of few
+		measured, most, some int // misses allowed: of all, of few
 	}{
 		{100, 50, "0.9", 80, 8, 4 + 1}, // 72 of 80 attain, 36 of 40
 		{100, 50, "0.5", 80, 40, 20 + 1 + 2},
@@ -50,8 +50,8 @@ func TestMisses(t *testing.T) {
 	}
 }
 
-// TestMeasuredMisses: requests that miss their targets count where they are among the middle 80%, and not at either end. Requests
-// come 50 seconds apart, so that none waits.
+// TestMeasuredMisses: misses count among the middle 80% of the requests, and not at either end. Requests arrive 50 seconds apart,
+// so none waits.
 func TestMeasuredMisses(t *testing.T) {
 	ends := []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 90, 91, 92, 93, 94, 95, 96, 97, 98, 99}
 	for _, x := range []struct {
@@ -83,14 +83,14 @@ func TestMeasuredMisses(t *testing.T) {
 		if err != nil || v.Met != l.Met || !reflect.DeepEqual(v.Fails, x.fails) {
 			t.Errorf("%v are long: holds %v, %v, %v", x.long, v.Met, v.Fails, err)
 		}
-		// The last of the nine is known by when it ends.
+		// The last of the nine is known when it ends.
 		if met, early := v.Met, v.came < 92; met == early {
 			t.Errorf("%v are long: %d came", x.long, v.came)
 		}
 	}
 }
 
-// TestTally: a request that misses its targets counts for each that it misses. The most frequent reason is first.
+// TestTally: a request counts for each target that it misses. The most frequent reason is first.
 func TestTally(t *testing.T) {
 	const ms = units.Millisecond
 	slo := &scheduler.SLO{TTFT: 100 * ms, TBT: 20 * ms, TPOT: 10 * ms, E2E: 1000 * ms}
@@ -140,7 +140,7 @@ func TestTally(t *testing.T) {
 	}
 }
 
-// TestSpent: what a load says that the node takes is what the summary of its run says, the low cost first.
+// TestSpent: a load's cost is that of its run's summary, the low cost first.
 func TestSpent(t *testing.T) {
 	cfg, trace, _, _ := single(t, 50, "arrivals.kind=poisson", "slo.ttft=1s")
 	j, err := NewJudge(cfg, trace, nil)
@@ -159,7 +159,7 @@ func TestSpent(t *testing.T) {
 	}
 }
 
-// TestTitle: a load names the model with the keys that differ from its preset, but for tensor parallelism, which is a column of its own.
+// TestTitle: a load names the model with the keys that differ from its preset, except tensor parallelism, which has its own column.
 func TestTitle(t *testing.T) {
 	for want, sets := range map[string][]string{
 		"llama-3-8b":                  {"model.tensor_parallel=2"},
@@ -176,7 +176,7 @@ func TestTitle(t *testing.T) {
 	}
 }
 
-// TestFailureText: a failure says how many requests miss the target; a failure of the run as a whole, as of a percentile, has no share.
+// TestFailureText: a failure says how many requests miss the target; a failure of the whole run, such as a percentile, has no share.
 func TestFailureText(t *testing.T) {
 	for want, f := range map[string]Failure{
 		"queue grows": {Name: queueGrows}, "TTFT p99 is 9 ms, above its target of 5 ms": {Name: "TTFT p99 is 9 ms, above its target of 5 ms"}, "TTFT missed by 1.25%": {"TTFT", 0.0125}, "7.5% turned away": {turnedAway, 0.075},
@@ -187,8 +187,8 @@ func TestFailureText(t *testing.T) {
 	}
 }
 
-// TestRequests: where nobody gives a number, a file of 1,000 requests and more runs as it is, up to 2,500, and a shorter one runs again and
-// again. A number that is given counts, whatever the file has.
+// TestRequests: by default a file of 1,000 requests or more runs as it is, up to 2,500, and a shorter one is repeated. An explicit number
+// always applies.
 func TestRequests(t *testing.T) {
 	for _, x := range []struct{ rows, given, want int }{
 		{60, 0, 2500}, {999, 0, 2500}, {1000, 0, 1000}, {1200, 0, 1200}, {2500, 0, 2500}, {3000, 0, 2500},
@@ -213,8 +213,8 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// TestRequestsOfUsers: a run has twice as many requests as users at least, so that half are no first ones, and four times as many where nobody gives a
-// number: a built-in trace is drawn as long as it takes, a file comes again.
+// TestRequestsOfUsers: a run has at least twice as many requests as users, so that half are not a user's first, and four times by default: a built-in
+// trace is drawn to that length, a file is repeated.
 func TestRequestsOfUsers(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "requests.csv")
 	if err := os.WriteFile(file, []byte("input_tokens,output_tokens\n"+strings.Repeat("3,2\n", 1200)), 0o666); err != nil {

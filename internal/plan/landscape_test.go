@@ -10,8 +10,8 @@ import (
 	"github.com/l3sim/l3sim/traces"
 )
 
-// landscape returns a contest in which the highest rate of every point of one knob is known, so that nothing runs: a rate of a ten thousandth more
-// fails, for want of larger values below the best one and of smaller ones above it.
+// landscape returns a contest in which the highest rate of every point of one knob is known, so that nothing runs: a slightly higher rate fails by
+// the queue below the best point and by gaps above it.
 func landscape(n int, rates ...float64) *Contest {
 	c := &Contest{search: &Search{}, trace: &traces.Trace{Requests: make([]traces.Request, n)}, n: n, seen: map[string]*entrant{},
 		axes: []axis{{key: "chunk", values: make([][]string, len(rates)), starts: []int{0}}}}
@@ -32,8 +32,8 @@ func landscape(n int, rates ...float64) *Contest {
 	return c
 }
 
-// TestAscend: a climb ends at a point with no neighbour above it, at the highest rate that this point holds; where the nearest values are
-// worse it looks farther, and then near again.
+// TestAscend: a climb ends at a point without a better neighbour, at its highest rate; if the nearest values are worse it looks farther,
+// then near again.
 func TestAscend(t *testing.T) {
 	near, far := stride{0.03, []int{1}, nil, true, true}, stride{0.03, []int{4, 2}, nil, false, true}
 	hill := []float64{10, 11, 12, 14, 17, 21, 20, 19, 18}
@@ -50,7 +50,7 @@ func TestAscend(t *testing.T) {
 		{hill, 0, []stride{near, far}, 5},
 		{hill, 0, []stride{coarse}, 6}, // in steps of 8, 4 and 2 places: to 8, and back to 6
 		{valley, 0, []stride{near}, 0},
-		{valley, 0, []stride{near, far}, 5}, // four places, and one
+		{valley, 0, []stride{near, far}, 5}, // four places, then one
 		{valley, 8, []stride{near}, 5},
 		{[]float64{10, 10, 10, 10}, 1, []stride{near, far}, 1}, // nothing is better
 	} {
@@ -67,8 +67,8 @@ func around(axes []axis, p []int, fails []Failure, by stride) [][]int {
 	return list.Map(neighbours(axes, p, fails, by), func(m move) []int { return m.from(p) })
 }
 
-// TestDirections: smaller chunks and batches for what most requests miss that is of gaps, larger ones for the rest, and both where the rarer
-// of two failures is at least a quarter of the other.
+// TestDirections: smaller chunks and batches if most misses are of gaps, larger ones otherwise, and both if the rarer of two failures is at
+// least a quarter of the other.
 func TestDirections(t *testing.T) {
 	axes := []axis{{key: "chunk", values: make([][]string, 21), starts: []int{0}}}
 	narrow, both := stride{0.25, []int{8, 1}, nil, false, false}, stride{0.25, []int{8, 1}, nil, false, true}
@@ -95,8 +95,8 @@ func TestDirections(t *testing.T) {
 			t.Errorf("%v: %v, want %v", x.fails, got, x.want)
 		}
 	}
-	// At the end of the grid there is one way; a knob without an order has all other values; an arm changes where choices are asked for,
-	// but tensor parallelism never.
+	// At the end of the grid only one direction is left; a knob without an order tries all other values; an arm changes if choices are
+	// requested, tensor parallelism never.
 	axes = []axis{{key: "chunk", values: make([][]string, 3), starts: []int{0}}, {key: maxSeqs, values: make([][]string, 3), starts: []int{0}},
 		{key: "admission", values: make([][]string, 3)}, {key: "policy", values: make([][]string, 2), arm: true}, {key: tensorParallel, values: make([][]string, 2), arm: true}}
 	for _, choices := range []bool{false, true} {

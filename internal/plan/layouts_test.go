@@ -8,8 +8,8 @@ import (
 	"github.com/l3sim/l3sim/configs"
 )
 
-// TestLayouts: of a mixture with latent attention a search tries whole experts and requests apart on the GPUs, and takes both where its rate is higher
-// with them than with heads and columns over the GPUs.
+// TestLayouts: for a mixture with latent attention a search tries expert parallelism and data-parallel attention on the GPUs, and chooses both if they
+// give a higher rate than heads and columns over the GPUs.
 func TestLayouts(t *testing.T) {
 	o := configs.Options{Sets: []string{
 		"run.system=gpu-only", "run.model=deepseek-v3", "model.layers=5", "model.dense_layers=1", "gpu.preset=h200-sxm", "node.gpus=8", "model.tensor_parallel=8", "run.requests=400",
@@ -36,7 +36,7 @@ func TestLayouts(t *testing.T) {
 	}
 }
 
-// TestServersOfMixture: replicas of a mixture are servers by themselves, as vLLM's data parallelism shares its experts; of a dense model they are one.
+// TestServersOfMixture: replicas of a mixture are separate servers, since vLLM's data parallelism shares its experts; those of a dense model are one.
 func TestServersOfMixture(t *testing.T) {
 	for model, want := range map[string]int{"qwen3-30b-a3b": 1, "llama-3-8b": 0} {
 		o := configs.Options{Sets: []string{

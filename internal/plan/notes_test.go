@@ -11,7 +11,7 @@ import (
 	"github.com/l3sim/l3sim/traces"
 )
 
-// TestRowNotes: a row says what is to be said of its configuration, and of runs that were too short, and nothing else.
+// TestRowNotes: a row has the notes of its configuration and of runs that were too short, and no others.
 func TestRowNotes(t *testing.T) {
 	cfg, err := system.Load(configs.Options{Sets: []string{"run.system=l3", "run.model=llama-3-8b", "node.ranksets=8", "slo.ttft=1s"}})
 	if err != nil {
@@ -41,8 +41,8 @@ func TestRowNotes(t *testing.T) {
 	}
 }
 
-// TestAllNotes: what a name that the user gave stands for, what rows and the report say, each once, the settings of a row without a command, and a row
-// below whose rate a lower one fails.
+// TestAllNotes: the meaning of the user's names, the notes of rows and of the report, each once; the settings of a row without a command; and a row
+// with a failing lower rate.
 func TestAllNotes(t *testing.T) {
 	row := func(called, gpu string, notes ...string) *Row {
 		return &Row{Load: Load{System: "l3", Model: "llama", GPU: gpu, Policy: "fcfs"}, Called: []string{"l3", "llama", called, "fcfs"}, Notes: notes}
@@ -56,8 +56,8 @@ func TestAllNotes(t *testing.T) {
 	}
 }
 
-// TestList: all rates that were tried, of one row after another. Where two choices have one name each says before it what the user calls it, and so do its
-// rates; one that only repeats a choice does not.
+// TestList: all tried rates, row by row. If two choices have one name, the user's spelling precedes it, also for its rates; a repetition of a choice does
+// not.
 func TestList(t *testing.T) {
 	row := func(called, gpu string, rates ...float64) *Row {
 		r := &Row{Load: Load{System: "l3", Model: "llama", GPU: gpu, Policy: "fcfs"}, Called: []string{"l3", "llama", called, "fcfs"}}
@@ -84,7 +84,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-// TestAdd: rows have the names that the user gave, else those of the configuration; the report has what is measured and how sure that is.
+// TestAdd: rows have the user's names, else those of the configuration; the report has the number of measured requests and its certainty.
 func TestAdd(t *testing.T) {
 	cfg, trace, _, _ := single(t, 100, "slo.ttft=1s", "slo.attainment=0.9", "arrivals.kind=poisson")
 	r := &Report{}
@@ -118,7 +118,7 @@ func TestAdd(t *testing.T) {
 	}
 }
 
-// TestShortNames: the table names what was changed shortly, and a note says which keys.
+// TestShortNames: the table abbreviates changed keys, and a note names them.
 func TestShortNames(t *testing.T) {
 	cfg, trace, _, _ := single(t, 100, "slo.ttft=1s", "slo.attainment=1", "arrivals.kind=poisson")
 	for title, want := range map[string]string{"h200-sxm": "h200-sxm", "h200-sxm, changed: sms and 22 more": "h200-sxm (changed)", "b200 (h200-sxm, changed: sms)": "b200", "b200 (h200-sxm)": "b200"} {
@@ -134,7 +134,7 @@ func TestShortNames(t *testing.T) {
 	}
 }
 
-// TestTargetBelowGaps: that a target of TBT is below the gaps of an empty node is said of one that is given, where no rate holds and the gaps are longer.
+// TestTargetBelowGaps: the note that a TBT target is below an empty node's gaps appears if the target is set, no rate holds and the gaps are longer.
 func TestTargetBelowGaps(t *testing.T) {
 	for _, x := range []struct{ target, gap, highest, want float64 }{{50, 60, 0, 1}, {50, 50, 0, 0}, {60, 50, 0, 0}, {0, 60, 0, 0}, {50, 60, 2, 0}} {
 		r := &Row{Load: Load{Measured: system.Measured{TBT: results.Latency{P50: x.gap}}}, Highest: x.highest, Asked: &Asked{RatePerS: 9}}
@@ -144,7 +144,7 @@ func TestTargetBelowGaps(t *testing.T) {
 	}
 }
 
-// TestTargets: targets of each request, which a share must attain, before those of percentiles.
+// TestTargets: targets of each request, with the required share, before those of percentiles.
 func TestTargets(t *testing.T) {
 	for want, slo := range map[string]results.SLO{"": {}, "99% of them within TTFT 2000 ms TBT 50 ms": {TTFT: 2000, TBT: 50, TBTPercentile: 99}} {
 		if got := Targets(&slo, 0.99); got != want {

@@ -29,18 +29,19 @@ var (
 
 const questionsFile = "testdata/questions.json"
 
-// truth is what a search of every point of the grid found.
+// truth is the result of a search of every point of the grid.
 type truth struct {
 	Question int      `json:"question"`
 	Sets     []string `json:"set"`
 	Trace    string   `json:"trace"`
-	Points   int      `json:"points"`   // of the grid that are configurations
-	Best     []string `json:"best"`     // settings of the best
-	Rate     float64  `json:"rate"`     // that it holds
-	Requests int64    `json:"requests"` // that a search of each point simulates, from those of some
+	Points   int      `json:"points"`   // valid points of the grid
+	Best     []string `json:"best"`     // settings of the best point
+	Rate     float64  `json:"rate"`     // its highest rate
+	Requests int64    `json:"requests"` // that a search of every point simulates, extrapolated from some
 }
 
-// question returns the options and the trace of a number: a system, a model of four layers, a GPU, lengths and targets.
+// question returns the options and the trace of a numbered question: a system, a model of four layers, a GPU, lengths
+// and targets.
 func question(t testing.TB, number int) (configs.Options, *traces.Trace, string) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(uint64(number), 48))
@@ -65,7 +66,8 @@ func question(t testing.TB, number int) (configs.Options, *traces.Trace, string)
 	return o, trace, results.DescribeTrace(trace).Name
 }
 
-// brute searches every point of the grid of a question. A point runs once, just above the best so far, and is searched where it holds that.
+// brute searches every point of the grid of a question. A point runs once, just above the best so far, and is searched if it holds that
+// rate.
 func brute(t *testing.T, number int) truth {
 	o, trace, name := question(t, number)
 	cfg, err := AsGiven(AsServer(o))
@@ -142,10 +144,11 @@ func brute(t *testing.T, number int) truth {
 	return out
 }
 
-// sampled is the points of a grid by which the requests of a search of each are known.
+// sampled are the points of a grid from which the requests of a full search are extrapolated.
 const sampled = 6
 
-// each returns the requests that a search of one point of a question's grid simulates, in the mean of some.
+// each returns the mean number of requests that a search of one point simulates, over some points of a
+// question's grid.
 func each(t *testing.T, number int) int64 {
 	o, trace, _ := question(t, number)
 	cfg, err := AsGiven(AsServer(o))
@@ -182,8 +185,8 @@ func each(t *testing.T, number int) int64 {
 	return requests.Load() / points
 }
 
-// TestQuestions: the search of knobs is within 3% of a search of every point, with at most 15% of the requests that this simulates. A
-// long run asks questions that nobody has seen, too. With -brute the truth in testdata is found anew.
+// TestQuestions: the search of knobs is within 3% of a search of every point, with at most 15% of its requests. A long run also asks
+// new questions. -brute computes the truth in testdata again.
 func TestQuestions(t *testing.T) {
 	if *bruteForce {
 		var all []truth
@@ -222,7 +225,7 @@ func TestQuestions(t *testing.T) {
 	}
 	deep.Only(t)
 	if !deep.Long() {
-		// Of l3 question 9 stays, which has short answers and takes the least time.
+		// For l3 only question 9 remains, which has short answers and is the fastest.
 		all = slices.DeleteFunc(all, func(x truth) bool { return x.Question != 9 && x.Question%3 == 0 })
 	}
 	for n := unseen; deep.Long() && n < unseen+*questions; n++ {
@@ -233,7 +236,7 @@ func TestQuestions(t *testing.T) {
 	}
 }
 
-// unseen is the first of the questions whose every point a long run searches on the spot: a few minutes of processor time each.
+// unseen is the first of the questions whose every point a long run searches: a few minutes of processor time each.
 const unseen = 1000
 
 func (x *truth) ask(t *testing.T) {

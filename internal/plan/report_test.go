@@ -14,7 +14,7 @@ import (
 	"github.com/l3sim/l3sim/traces"
 )
 
-// TestRowsBeyondBoards: a row with more DIMMs on a channel than slots has a sign, which a line below the rows explains.
+// TestRowsBeyondBoards: a row with more DIMMs on a channel than slots has a sign, explained below the rows.
 func TestRowsBeyondBoards(t *testing.T) {
 	for part, beyond := range map[string]bool{"ddr4-3200-8gb-x8": true, "ddr4-2933-8gb-x8": false} {
 		r := &Report{}
@@ -39,7 +39,7 @@ func TestRowsBeyondBoards(t *testing.T) {
 	}
 }
 
-// TestBlocks: whatever of a row's explanation, commands, notes and combinations that fit nowhere there is, one blank line stands before each block.
+// TestBlocks: one blank line precedes each block that exists: a row's explanation, commands, notes, and combinations that fit nowhere.
 func TestBlocks(t *testing.T) {
 	for given := range 16 {
 		r, blocks := &Report{Rows: []*Row{{Load: Load{System: "l3", RatePerS: 1, Met: true}, Called: []string{"l3", "", "", ""}, Highest: 1}}}, 1
@@ -59,14 +59,14 @@ func TestBlocks(t *testing.T) {
 		if err := r.WriteText(&b); err != nil {
 			t.Fatal(err)
 		}
-		_, table, _ := strings.Cut(b.String(), "\n\n") // behind what the report is of
+		_, table, _ := strings.Cut(b.String(), "\n\n") // after the report's title
 		if got := 1 + strings.Count(table, "\n\n"); strings.Contains(b.String(), "\n\n\n") || strings.HasSuffix(table, "\n\n") || got != blocks {
 			t.Errorf("%d blocks, want %d:\n%s", got, blocks, b.String())
 		}
 	}
 }
 
-// TestBoardsLast: a row that no board holds stands behind all others, however good it is.
+// TestBoardsLast: a row that no board holds is last, however good it is.
 func TestBoardsLast(t *testing.T) {
 	r := &Report{Rows: []*Row{{Load: Load{System: "slow", RatePerS: 1}}, {BeyondBoards: true, Load: Load{System: "best", RatePerS: 9}}, {Load: Load{System: "good", RatePerS: 5}}}}
 	if err := r.Rank("rate_per_s"); err != nil {
@@ -77,8 +77,8 @@ func TestBoardsLast(t *testing.T) {
 	}
 }
 
-// TestInfeasible: GPUs, models and memory that do not fit together are no rows; a wrong name, or a value that is wrong whatever the others are, is an
-// error of its own, and so is what has another cause, or is of another section.
+// TestInfeasible: GPUs, models and memory that do not fit together give no row; a wrong name, or a value that is wrong in any combination, is an
+// error of its own, and so are other causes and other sections.
 func TestInfeasible(t *testing.T) {
 	for set, want := range map[string]bool{
 		"node.gpus=4": true, "node.gpus=1": true, "node.gpus=3": true, "node.gpus=x": false, "node.gpus=0": false, "node.gpus=-1": false, "node.gpus=1.5": false, "node.gpus=99999999999": false,
@@ -112,7 +112,7 @@ func TestInfeasible(t *testing.T) {
 	}
 }
 
-// TestDescribe: a row says how its node is laid out and what it has. Flags of vLLM are of a GPU server alone. What keeps nothing in
+// TestDescribe: a row describes its node's layout and resources. vLLM flags appear for GPU servers only. A system without data in
 // DIMMs pays for fewer of them than its configuration has.
 func TestDescribe(t *testing.T) {
 	for _, x := range []struct {
@@ -138,7 +138,7 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-// TestReportHolds: a report holds what is asked for where one of its rows does, whatever the others do.
+// TestReportHolds: a report holds the load asked for if one of its rows does.
 func TestReportHolds(t *testing.T) {
 	holds, any := &Row{Load: Load{Met: true}, Asked: &Asked{Met: true}}, &Row{Load: Load{Met: true}}
 	less, none := &Row{Load: Load{Met: true}, Asked: &Asked{}}, &Row{}
@@ -155,8 +155,8 @@ func TestReportHolds(t *testing.T) {
 	}
 }
 
-// TestCommands: each row has its command, behind its number. Flags of vLLM follow where it has any and holds some rate; without a command there is
-// nothing to follow.
+// TestCommands: each row has its command, after its number. vLLM flags follow if there are any and the row holds some rate; without a command
+// nothing follows.
 func TestCommands(t *testing.T) {
 	row := func(command, flags string, highest float64) *Row {
 		return &Row{Load: Load{System: "gpu-only", Met: highest > 0}, Called: []string{"gpu-only", "", "", ""}, Command: command, VLLM: flags, Highest: highest}

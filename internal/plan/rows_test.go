@@ -10,8 +10,8 @@ import (
 	"github.com/l3sim/l3sim/system"
 )
 
-// TestFewest: of rows that differ in the number of GPUs alone the one with the fewest that holds the rate is left. Rows that differ in
-// anything else, prices and memory among it, stay beside one another.
+// TestFewest: of rows that differ only in the number of GPUs, the one with the fewest that holds the rate remains. Rows that differ in
+// anything else, including prices and memory, all remain.
 func TestFewest(t *testing.T) {
 	row := func(name string, gpus int, met bool, change func(r *Row)) *Row {
 		r := &Row{Load: Load{System: "l3", Model: "llama", GPU: "h100", Policy: "fcfs", Spent: Spent{GPUs: gpus}, Met: true, Trace: name}, Asked: &Asked{RatePerS: 5, Met: met}, Ranksets: 4, Configured: 1 << 40, Prices: "list"}
@@ -25,21 +25,21 @@ func TestFewest(t *testing.T) {
 		row("prices", 4, true, func(r *Row) { r.Prices = "own" }), row("memory", 4, true, func(r *Row) { r.Configured = 2 << 40 }),
 		row("ranksets", 4, true, func(r *Row) { r.Ranksets = 6 }), row("policy", 4, true, func(r *Row) { r.Policy = "srpt" }),
 		row("gpu", 4, true, func(r *Row) { r.GPU = "h200" }), row("model", 4, true, func(r *Row) { r.Model = "gpt" }), row("system", 4, true, func(r *Row) { r.System = "hbm-pim" }),
-		row("layout", 4, true, func(r *Row) { r.TensorParallel, r.MemoryGiB = 4, 9 }), // which is of the knobs
+		row("layout", 4, true, func(r *Row) { r.TensorParallel, r.MemoryGiB = 4, 9 }), // a knob
 	}}
 	r.Fewest()
 	var got []string
 	for _, x := range r.Rows {
 		got = append(got, x.Trace)
 	}
-	// One GPU does not hold the rate: its row says how much it holds.
+	// One GPU does not hold the rate: its row says how much it does.
 	if want := []string{"2 GPUs", "1 GPU", "prices", "memory", "ranksets", "policy", "gpu", "model", "system"}; !reflect.DeepEqual(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
 
-// TestRankOfRows: rows that hold what is asked for stand first, then those that hold less of it, those that hold nothing, and those that no
-// board holds; of each kind the best by the column, the first where they are equal.
+// TestRankOfRows: rows that hold the load come first, then those that hold less, those that hold nothing, and those that no board holds;
+// within each kind the best by the column, ties in order.
 func TestRankOfRows(t *testing.T) {
 	row := func(name string, usd, rate, highest float64, met bool) *Row {
 		return &Row{Load: Load{System: name, RatePerS: rate, Met: highest > 0, Spent: Spent{USD: usd}}, Asked: &Asked{RatePerS: 9, Met: met}, Highest: highest}
@@ -68,7 +68,7 @@ func TestRankOfRows(t *testing.T) {
 	}
 }
 
-// TestColumns: each column that ranks is the number that its name says.
+// TestColumns: each ranking column has the number that its name says.
 func TestColumns(t *testing.T) {
 	latency := func(p50, p99 float64) results.Latency { return results.Latency{P50: p50, P99: p99} }
 	r := &Row{Load: Load{RatePerS: 1, Measured: system.Measured{Attainment: 2, GoodputTokens: 3, TTFT: latency(4, 5), TBT: latency(6, 7), TPOT: latency(8, 9), E2E: latency(10, 11)}, Spent: Spent{GPUs: 12, Watts: 13, USD: 14, USDLow: 15, USDHigh: 16}}}
@@ -84,11 +84,11 @@ func TestColumns(t *testing.T) {
 	}
 }
 
-// TestNodes: as many nodes as hold the rate together, none fewer; 0 where one holds nothing.
+// TestNodes: the fewest nodes that hold the rate together; 0 if one holds nothing.
 func TestNodes(t *testing.T) {
 	for _, x := range []struct {
 		asked, holds Load
-		known        float64 // the highest that is known of what is asked for
+		known        float64 // highest known rate of the load
 		want         int
 		highest      float64
 	}{
@@ -130,7 +130,7 @@ func TestVLLMFlags(t *testing.T) {
 	}
 }
 
-// TestRoundUp: a number of requests to ask for has two digits and is no smaller.
+// TestRoundUp: a suggested number of requests is rounded up to two digits.
 func TestRoundUp(t *testing.T) {
 	for n, want := range map[int]int{7: 7, 99: 99, 100: 100, 101: 110, 2500: 2500, 2501: 2600, 9901: 10_000, 123_456: 130_000} {
 		if got := roundUp(n); got != want {
@@ -139,7 +139,7 @@ func TestRoundUp(t *testing.T) {
 	}
 }
 
-// TestMarks: a rate that is not what is asked for has a mark, and how much of it holds.
+// TestMarks: a rate that differs from the requested one has a mark and the share that holds.
 func TestMarks(t *testing.T) {
 	for want, r := range map[string]Row{
 		"3.142":      {Load: Load{RatePerS: 3.14159, Met: true}},
@@ -157,7 +157,7 @@ func TestMarks(t *testing.T) {
 	}
 }
 
-// described is a report of two rows with a number of its own in each cell.
+// described is a report of two rows with a different number in each cell.
 func described() *Report {
 	row := func(gpu string, usd float64) *Row {
 		return &Row{Load: Load{System: "L3", Model: "Llama", GPU: gpu, Policy: "FCFS", RatePerS: 2.5, Met: true, Measured: system.Measured{Attainment: 0.9912, TTFT: results.Latency{P50: 1, P99: 1234.4}, TBT: results.Latency{P50: 2, P99: 45.67}},
@@ -167,7 +167,7 @@ func described() *Report {
 	return &Report{Rows: []*Row{row("h100", 1.5), row("h200", 3)}, Measured: 2000, Target: 0.99, SLO: results.SLO{TTFT: 2000, TBTPercentile: 99}, Trace: results.Trace{Name: "some"}}
 }
 
-// table returns the lines of a report's table, without spaces that only align.
+// table returns the lines of a report's table, without alignment spaces.
 func table(t *testing.T, r *Report) (all []string) {
 	t.Helper()
 	var b strings.Builder
@@ -180,8 +180,8 @@ func table(t *testing.T, r *Report) (all []string) {
 	return all
 }
 
-// TestTable: each cell stands below the title that it is of. A model and a policy that all rows share stand above; ranksets, memory, prices
-// and users that all share are left out, but for the number of users where it is asked for.
+// TestTable: each cell is below its title. A model and a policy that all rows share are above the table; shared ranksets, memory, prices
+// and users are left out, except users that were asked for.
 func TestTable(t *testing.T) {
 	r := described()
 	want := []string{"some, 2000 requests measured at each rate; 99% of them within TTFT 2000 ms", "model llama; policy fcfs", "",
@@ -215,7 +215,7 @@ func TestTable(t *testing.T) {
 }
 
 // TestChart: cost rises upwards and the time between tokens to the right, from the least to the largest of all rows; the best row is on top
-// where two have one place. Rows that hold nothing, or cost nothing, have no place.
+// if two share a place. Rows that hold nothing, or cost nothing, have no place.
 func TestChart(t *testing.T) {
 	row := func(tbt, usd, highest float64) *Row {
 		return &Row{Load: Load{Measured: system.Measured{TBT: results.Latency{P99: tbt}}, Spent: Spent{USD: usd}}, Highest: highest}
@@ -241,7 +241,7 @@ func TestChart(t *testing.T) {
 	}
 }
 
-// TestExplain: what is said of a row that does not hold what is asked for.
+// TestExplain: the explanation of a row that does not hold the load.
 func TestExplain(t *testing.T) {
 	slo := &results.SLO{TTFT: 2000, TBT: 50}
 	low := Load{Measured: system.Measured{TTFT: results.Latency{P50: 1, P99: 3100, Max: 4200}, TBT: results.Latency{P50: 60, P99: 71, Max: 82}}}

@@ -25,7 +25,7 @@ func (s *Search) Row(ctx context.Context, o configs.Options, cfg *configs.Config
 	return c.Decide(ctx)
 }
 
-// small is a server that is searched in a second, with further settings.
+// small searches a server, with further settings, in about a second.
 func small(t *testing.T, sets ...string) *Row {
 	t.Helper()
 	o := configs.Options{Sets: append([]string{"run.system=gpu-only", "run.model=llama-3-8b", "model.layers=2", "node.gpus=1", "gpu.preset=h100-sxm", "run.trace=synthetic", "run.requests=500",
@@ -68,8 +68,8 @@ func small(t *testing.T, sets ...string) *Row {
 	return found
 }
 
-// TestFixedKnobs: a knob that is fixed is not searched, and the answer with it free is not below by more than the precision. The answer does
-// not depend on whether the comparison of knobs was interrupted.
+// TestFixedKnobs: a fixed knob is not searched, and freeing it lowers the answer by at most the precision. The answer does not depend on
+// whether the comparison of knobs was interrupted.
 func TestFixedKnobs(t *testing.T) {
 	deep.Only(t)
 	free := small(t)
@@ -88,7 +88,7 @@ func TestFixedKnobs(t *testing.T) {
 	}
 }
 
-// TestGrid: the values of the grid, and the admission of servers where nobody chose another.
+// TestGrid: the values of the grid, and the admission of servers unless the user chose another.
 func TestGrid(t *testing.T) {
 	all := chunks
 	if len(all) != 21 || all[0] != "256" || all[3] != "432" || all[20] != "8192" {
@@ -105,7 +105,7 @@ func TestGrid(t *testing.T) {
 	}
 }
 
-// TestReasons: a failure says whether smaller or larger chunks mend it.
+// TestReasons: a failure says whether smaller or larger chunks help.
 func TestReasons(t *testing.T) {
 	axes := []axis{{key: "chunk", values: make([][]string, 21), starts: []int{0}}}
 	at := []int{10}

@@ -8,8 +8,8 @@ import (
 	"github.com/l3sim/l3sim/traces"
 )
 
-// TestStrides: what each stride of a search tries from the middle of a grid where gaps fail. By few requests only smaller values, by all the nearest
-// on both sides and the policies of prompts, and where nothing near is better chunks farther away on both sides.
+// TestStrides: the points that each stride of a search tries from the middle of a grid if gaps fail. With few requests only smaller values; with
+// all, the nearest on both sides and the policies of prompts, and if none is better, chunks farther away on both sides.
 func TestStrides(t *testing.T) {
 	axes := []axis{
 		{key: "chunk", values: make([][]string, 21), starts: []int{0}}, {key: maxSeqs, values: make([][]string, 10), starts: []int{0}},
@@ -29,7 +29,7 @@ func TestStrides(t *testing.T) {
 	}
 }
 
-// TestFew: knobs are compared by 400 requests at first, or by all where there are fewer.
+// TestFew: knobs are first compared with 400 requests, or with all if there are fewer.
 func TestFew(t *testing.T) {
 	for n, want := range map[int]int{50: 50, 399: 399, 400: 400, 401: 400, 2500: 400} {
 		c := &Contest{n: n, trace: &traces.Trace{Requests: make([]traces.Request, n)}}
@@ -39,14 +39,14 @@ func TestFew(t *testing.T) {
 	}
 }
 
-// TestRivals: the neighbours of a point race at the rate that the point fails by the requests of its own comparison, in the directions of what
-// failed there. A move that changed nothing there is not tried again at that rate, nor within a tenth above it.
+// TestRivals: the neighbours of a point are tried at the rate that the point fails, with the requests of its comparison, in the directions of
+// that failure. A move that changed nothing there is not tried again at that rate, nor up to a tenth above it.
 func TestRivals(t *testing.T) {
 	narrow := stride{0.03, []int{1, 2}, nil, false, false}
 	for _, x := range []struct {
 		from int
 		rate float64
-		want []int // places of those that hold the rate
+		want []int // places of neighbours that hold the rate
 	}{
 		{2, 12.5, []int{3, 4}}, // the queue grows: larger chunks
 		{2, 15, []int{4}},
@@ -55,7 +55,7 @@ func TestRivals(t *testing.T) {
 		{7, 20.5, []int{5}},
 	} {
 		c := landscape(100, 10, 11, 12, 14, 17, 21, 20, 19, 18)
-		c.n = 1000 // those of the answer, by which nothing is known
+		c.n = 1000 // the number for the answer, with no results yet
 		p := Candidate{Point: []int{x.from}, Requests: 100, inert: map[move]float64{}}
 		var got []int
 		for _, e := range c.rivals(p, x.rate, narrow) {
@@ -80,8 +80,7 @@ func TestRivals(t *testing.T) {
 	}
 }
 
-// TestInert: a move after which a run fails at the same rate and request for the same reasons has changed nothing; one that differs in any of the
-// three has.
+// TestInert: a move is inert if the run fails at the same rate and request for the same reasons; if any of the three differs, it is not.
 func TestInert(t *testing.T) {
 	c := landscape(100, 10, 9, 9, 9, 9)
 	point := c.seen[fmt.Sprint([]int{0}, 100, []string(nil))]
@@ -101,22 +100,22 @@ func TestInert(t *testing.T) {
 	}
 }
 
-// TestFinal: the best candidate climbs first. Another one must hold the rate that the best point fails, by all requests; if it is near by its few
-// requests a neighbour may hold it instead. What does neither is not searched any further.
+// TestFinal: the best candidate climbs first. Another one must hold, with all requests, the rate that the best point fails; if it was near with
+// few requests, a neighbour may hold it instead. Otherwise it is not searched further.
 func TestFinal(t *testing.T) {
 	hill := []float64{10, 11, 12, 14, 17, 21, 20, 19, 18, 9, 22, 17, 9, 9, 13, 9, 21, 23}
 	for _, x := range []struct {
 		name  string
 		other Candidate
 		want  int
-		known []int // the places of which something is known: a climb from any other point would ask for more
+		known []int // places with known results: a climb from any other point would need more
 	}{
 		{"the other fails and is far", Candidate{Point: []int{14}, Rate: 12}, 5, []int{1, 3, 4, 5, 6, 7, 9, 13, 14}},
 		{"the other is better", Candidate{Point: []int{10}, Rate: 12}, 10, nil},
 		{"a neighbour of the other is better", Candidate{Point: []int{11}, Rate: 16}, 10, nil},
 		{"a neighbour of the other is better that is four places away", Candidate{Point: []int{14}, Rate: 16}, 10, nil},
 		{"a neighbour is better, but the other far", Candidate{Point: []int{11}, Rate: 14}, 5, []int{1, 3, 4, 5, 6, 7, 9, 11, 13}},
-		{"the other holds only what the best holds", Candidate{Point: []int{16}, Rate: 12}, 5, nil}, // else its neighbour would be found
+		{"the other holds only what the best holds", Candidate{Point: []int{16}, Rate: 12}, 5, nil}, // else its neighbour would win
 	} {
 		c := landscape(100, hill...)
 		if x.known != nil {

@@ -9,14 +9,14 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestSure: Wilson's interval by hand, of 400 measured requests and an attainment of 99%: the middle is (0.99 + 3.8416/800) / (1 + 3.8416/400) = 98.53%.
-// 2,000 say nothing of it.
+// TestSure: Wilson's interval by hand, for 400 measured requests and an attainment of 99%: the middle is (0.99 + 3.8416/800) / (1 + 3.8416/400) =
+// 98.53%. With 2,000 there is no note.
 func TestSure(t *testing.T) {
 	const more, column = "; a longer trace, or --requests 2500 where it has them, tells more", "% that may miss them, such as the longest prompts: the highest rate of all is likely in the column 'likely'"
 	for _, x := range []struct {
 		different int
 		target    float64
-		likely    float64 // of a row, up to
+		likely    float64 // upper end of a row
 		want      string
 	}{
 		{400, 0.99, 3, "400 different requests are measured at each rate: where 99% of them attain the targets, of all such requests 97.5 to 99.6% do (95% confidence). Few decide, the 1" + column + more},
@@ -34,7 +34,7 @@ func TestSure(t *testing.T) {
 	}
 }
 
-// TestFewDecide: fewer than ten requests that may miss their targets decide alone.
+// TestFewDecide: fewer than ten allowed misses means that chance decides.
 func TestFewDecide(t *testing.T) {
 	for _, x := range []struct {
 		n     int
@@ -47,7 +47,7 @@ func TestFewDecide(t *testing.T) {
 	}
 }
 
-// TestSample: requests that come again tell nothing new, however many are measured; the first ones of users are not measured.
+// TestSample: repeated requests add no information, however many are measured; the first ones of users are not measured.
 func TestSample(t *testing.T) {
 	file := &traces.Trace{Requests: make([]traces.Request, 300)}
 	for _, x := range []struct{ n, users, measures, different int }{
@@ -61,13 +61,13 @@ func TestSample(t *testing.T) {
 	}
 }
 
-// TestLikely: to a single server requests come at equal distances. Some take twice as long and miss their target at any rate. Of 80 that are measured
-// 8 may miss theirs; chance, of 95%, may bring a sample in which only 4 might, or 14 (Wilson: 81.5 to 94.8%). At k - 1 short services and a long one
-// over k between two requests a long one makes the k behind it miss their target, too.
+// TestLikely: requests arrive at a single server at equal distances. Some take twice as long and miss their target at any rate. 8 of 80 measured ones
+// may miss; with 95% probability a sample allows only 4, or 14 (Wilson: 81.5 to 94.8%). With k - 1 short services and a long one over k intervals, a
+// long one makes the next k miss their target, too.
 func TestLikely(t *testing.T) {
 	for _, x := range []struct {
 		long               int
-		highest, low, high int // k - 1 of the rate; -1 for none
+		highest, low, high int // k - 1 at the rate; -1 for none
 	}{
 		{10, -1, -1, 1}, {8, 1, -1, 1}, {3, 2, 1, 4}, {2, 4, 2, 7},
 	} {
@@ -111,7 +111,7 @@ func TestLikely(t *testing.T) {
 	}
 }
 
-// TestNotLikely: nothing is measured where there are enough requests, where all must attain their targets, and where only what is asked for was tried.
+// TestNotLikely: there is no interval if there are enough requests, if all must attain their targets, or if only the rate asked for was tried.
 func TestNotLikely(t *testing.T) {
 	for name, x := range map[string]struct {
 		n            int
@@ -136,7 +136,7 @@ func TestNotLikely(t *testing.T) {
 	}
 }
 
-// TestLikelyColumn: a table has a column of the likely rates where any row has some, from none as well.
+// TestLikelyColumn: a table has a column of likely rates if any row has one; the others show none.
 func TestLikelyColumn(t *testing.T) {
 	row := func(low, high float64) *Row {
 		return &Row{Load: Load{System: "l3", RatePerS: 1, Met: true}, Called: []string{"l3", "", "", ""}, Low: low, High: high}

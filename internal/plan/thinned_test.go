@@ -13,12 +13,13 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestThinned: of 40 requests 4 are left, one of each ten by prompt. Of these ten the answers are at 0, 618, 236 and 854 of 1,000: the first, seventh,
-// third and ninth by length. They keep their order and come when the first four did. Requests that share prompts are the first ones.
+// TestThinned: of 40 requests 4 remain, one of each ten by prompt. In each ten, the answers chosen are at 0, 618, 236 and 854 of 1,000: the first,
+// seventh, third and ninth by length. They keep their order and arrive when the first four did. If requests share prompts, the first ones remain.
 func TestThinned(t *testing.T) {
 	all := &traces.Trace{Name: "some", Requests: make([]traces.Request, 40)}
 	for i := range all.Requests {
-		// Prompts fall, so that the first ten by prompt are the last ones; answers fall in each ten, by prompt rise.
+		// Prompts fall, so that the first ten by prompt are the last ones; within each ten, answers fall and rise
+		// with the prompt.
 		all.Requests[i] = traces.Request{ID: i, Input: 100 - i, Output: 10 - i%10, Arrival: units.Duration(i) * units.Second}
 	}
 	cfg := &configs.Config{}
@@ -50,7 +51,7 @@ func TestThinned(t *testing.T) {
 	if got := thinned(follows, 4, cfg); !follows.Waits() || !reflect.DeepEqual(got, follows.Repeated(4)) {
 		t.Errorf("with turns %+v", got.Requests)
 	}
-	// Of equal prompts, and of equal answers, the first request comes first.
+	// Equal prompts, or equal answers, keep their order.
 	for i := range all.Requests {
 		all.Requests[i] = traces.Request{ID: i, Input: 5, Output: 1 + i}
 	}
@@ -68,12 +69,12 @@ func TestThinned(t *testing.T) {
 	}
 }
 
-// TestMeter: each run tells how many requests came: all, or those until it ended.
+// TestMeter: each run reports how many requests arrived: all, or those until it ended.
 func TestMeter(t *testing.T) {
 	for _, x := range []struct {
 		slo   string
 		early bool
-		all   bool // requests come
+		all   bool // requests arrive
 	}{{"slo.ttft=1000s", false, true}, {"slo.ttft=1000s", true, true}, {"slo.ttft=1us", false, true}, {"slo.ttft=1us", true, false}} {
 		cfg, trace, _, _ := single(t, 100, "arrivals.kind=poisson", x.slo)
 		var told []int64
@@ -91,7 +92,7 @@ func TestMeter(t *testing.T) {
 	}
 }
 
-// TestBuiltinRequests: a workload that is drawn has as many requests as are asked for, none of them again.
+// TestBuiltinRequests: a drawn workload has as many requests as asked for, none of them repeated.
 func TestBuiltinRequests(t *testing.T) {
 	for given, want := range map[string]int{"0": DefaultRequests, "3000": 3000, "50": 50} {
 		cfg, err := system.Load(configs.Options{Sets: []string{"run.trace=synthetic", "traces.input_mean=300", "traces.input_std=100", "traces.output_mean=20", "traces.output_std=10", "run.requests=" + given}})
@@ -111,22 +112,22 @@ func TestBuiltinRequests(t *testing.T) {
 	}
 }
 
-// TestTurnedAway: a request that is not served misses no target, whatever its times say.
+// TestTurnedAway: a request that is not served misses no target, whatever its times.
 func TestTurnedAway(t *testing.T) {
 	seen := tally{slo: &scheduler.SLO{TTFT: 1, TPOT: 1, E2E: 1}}
 	seen.add(&results.Request{Outcome: results.Refused, Slow: true, Request: traces.Request{Output: 9}, FirstToken: units.Second, Finish: 9 * units.Second})
 	if got := why(seen.failures(4)); got != "25% turned away" {
 		t.Error(got)
 	}
-	none := tally{slo: &scheduler.SLO{TBT: 1}} // targets that are not given are not missed
+	none := tally{slo: &scheduler.SLO{TBT: 1}} // targets that are not set are not missed
 	none.add(&results.Request{Slow: true, Request: traces.Request{Output: 9}, FirstToken: units.Second, Finish: 9 * units.Second})
 	if got := why(none.failures(4)); got != "TBT missed by 25%" {
 		t.Error(got)
 	}
 }
 
-// TestSettle: of what is tried the highest rate that holds is the answer, and the next one says why no more does. Where none holds requests are alone
-// if the second lowest rate gives the same latencies.
+// TestSettle: the highest tried rate that holds is the answer, and the next one says what fails. If none holds, requests are alone if the second
+// lowest rate gives the same latencies.
 func TestSettle(t *testing.T) {
 	slow := results.Latency{P99: 9}
 	fails := []Failure{{"TTFT", 0.5}}

@@ -10,8 +10,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestUsers: each of n users of a single server waits for n - 1 services, so that a target of so many and a half is held by one user more.
-// Users who are asked for and hold it are the answer; where one user alone misses the target, none do.
+// TestUsers: each of n users of a single server waits for n - 1 services, so a target of m + 1/2 services holds m + 1 users. Users who
+// were asked for and hold are the answer; if a single user misses the target, the answer is none.
 func TestUsers(t *testing.T) {
 	for _, x := range []struct {
 		asked, waits, want int
@@ -29,14 +29,15 @@ func TestUsers(t *testing.T) {
 		if x.highest && x.want > 0 && (a.next == nil || a.next.Users != x.want+1 || a.Asked.Nodes != (x.asked+x.want-1)/x.want) {
 			t.Errorf("%+v: next %+v, %d nodes", x, a.next, a.Asked.Nodes)
 		}
-		// Where requests wait for one another a user has one in as many services as there are users.
+		// If requests wait for one another, a user is served once in as many services as there are users.
 		if load := a.RatePerS * service.Seconds(); x.want > 0 && math.Abs(load-1) > 0.1 {
 			t.Errorf("%+v: a load of %v", x, load)
 		}
 	}
 }
 
-// TestFirstOfUsers: the first request of each user is not measured, as all come at once; of many users as many as leave half of the requests.
+// TestFirstOfUsers: the first request of each user is not measured, as all arrive at once; with many users, as many as leave half of the
+// requests.
 func TestFirstOfUsers(t *testing.T) {
 	for _, x := range []struct{ n, users, from, to int }{
 		{100, 0, 10, 90}, {100, 10, 10, 90}, {100, 11, 11, 90}, {100, 50, 50, 90}, {100, 51, 50, 90}, {100, 1000, 50, 90}, {50, 1, 5, 45}, {51, 30, 25, 46}, {2500, 300, 300, 2250},
@@ -62,8 +63,8 @@ func TestFirstOfUsers(t *testing.T) {
 	}
 }
 
-// TestBetween: the search goes on while the ratio of a rate that fails to one that holds is above the precision; between two numbers of
-// users that follow one another there is none.
+// TestBetween: the search continues while the ratio of a failing rate to a holding one is above the precision; between two successive
+// numbers of users there is nothing to try.
 func TestBetween(t *testing.T) {
 	rates, users := &Contest{}, &Contest{users: true}
 	for _, x := range []struct {
@@ -85,8 +86,8 @@ func TestBetween(t *testing.T) {
 	}
 }
 
-// TestTried: an answer has the loads at shares of its rate, and the next rate, which fails and is no farther than the precision; a rate that is
-// asked for and holds is the only one. A knob search, which knows a rate that holds, does without the shares.
+// TestTried: an answer has the loads at shares of its rate, and the next rate, which fails, within the precision; a holding rate that was asked
+// for is the only load. A search of knobs, which knows a holding rate, skips the shares.
 func TestTried(t *testing.T) {
 	cfg, trace, prompt, service := single(t, 100, "arrivals.kind=poisson", "slo.attainment=0.9")
 	cfg.SLO.TTFT = prompt + 2*service

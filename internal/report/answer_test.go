@@ -7,8 +7,8 @@ import (
 	"github.com/l3sim/l3sim/results/tables"
 )
 
-// TestAnswer: a sentence names the best point of a goal with its unit and band of prices, and the best of another system or, of
-// one system, the next best point. What a number stands for is spelled out.
+// TestAnswer: a sentence names the best point of a goal with its unit and band of prices, and the best of another system or, if
+// there is one system, the next best point. Numbers that stand for names are explained.
 func TestAnswer(t *testing.T) {
 	table := &tables.Table{Columns: []string{tables.PointColumn, "run.system", "output_tokens_per_s", "tbt_p99_ms", "usd_per_million_output_tokens", "usd_per_million_output_tokens_low", "usd_per_million_output_tokens_high"}}
 	table.Add("a", "gpu-only", 99.5, 40.0, 4.0, 3.0, 5.0)
@@ -56,7 +56,7 @@ func TestReadable(t *testing.T) {
 	}
 }
 
-// TestSpread: each goal has the deviation over the seeds of each point, also where points are left out.
+// TestSpread: each goal has the deviation over each point's seeds, also if points are left out.
 func TestSpread(t *testing.T) {
 	dir := folder(t, 40, func(i int) string { return "p" + strings.Repeat("x", i) })
 	r, err := Read([]string{dir}, Options{})
@@ -77,8 +77,8 @@ func TestSpread(t *testing.T) {
 	}
 }
 
-// TestAnswerIsBuilt: the best design for a goal is one that a board can hold, and is compared with such alone; a sentence names a better
-// one that none can hold. Signs stand behind names.
+// TestAnswerIsBuilt: the best design for a goal is one that a board can hold, and is compared only with such; a sentence names a better
+// one that none can hold. Signs follow names.
 func TestAnswerIsBuilt(t *testing.T) {
 	table := &tables.Table{Columns: []string{tables.PointColumn, "run.system", "output_tokens_per_s", "beyond_boards"}}
 	for i, boards := range []bool{false, true, false, true} {

@@ -23,8 +23,8 @@ import (
 	"github.com/l3sim/l3sim/system"
 )
 
-// folder writes a sweep's folder: 2 seeds of each point, two keys, and metrics that are
-// functions of them. Name makes the points' names.
+// folder writes a sweep's folder: 2 seeds of each point, two keys, and metrics that are functions
+// of them. name makes the points' names.
 func folder(t *testing.T, points int, name func(i int) string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -89,15 +89,15 @@ func data(t *testing.T, html string) (r struct {
 	return r
 }
 
-// TestNamesAreNoMarkup: names that try to leave their place arrive in the data as they are,
-// and the page has the same elements as one with harmless names.
+// TestNamesAreNoMarkup: names with markup reach the data unchanged, and the page has the same
+// elements as with harmless names.
 func TestNamesAreNoMarkup(t *testing.T) {
 	hostile := []string{"<script>x()</script>", "</script><script>x()</script>", `<img src=x onerror="x()">`, "<!--", "{{.Title}}", `"'` + "`${x()}`", "\u2028]]>", "a&amp;b"}
 	name := func(i int) string { return fmt.Sprint(hostile[i%len(hostile)], i) }
 	_, page := written(t, Options{Title: "</title><script>x()</script>"}, folder(t, 8, name))
 	_, plain := written(t, Options{Title: "t"}, folder(t, 8, func(i int) string { return fmt.Sprint("p", i) }))
 	tags := func(html string) []string {
-		html, _, _ = strings.Cut(html, "<script>") // what follows is ours
+		html, _, _ = strings.Cut(html, "<script>") // the rest is l3sim's script
 		return regexp.MustCompile(`</?[a-zA-Z!][a-z0-9]*`).FindAllString(html, -1)
 	}
 	if got, want := tags(page), tags(plain); !slices.Equal(got, want) || len(want) < 100 {
@@ -112,13 +112,13 @@ func TestNamesAreNoMarkup(t *testing.T) {
 			t.Errorf("%q is %q", name(i), row[0])
 		}
 	}
-	head, _, _ := strings.Cut(page, "<script>") // what follows is ours
+	head, _, _ := strings.Cut(page, "<script>") // the rest is l3sim's script
 	if strings.Contains(head, "x()</script>") || strings.Contains(head, "<img") {
 		t.Error("a name is markup")
 	}
 }
 
-// TestPageIsAlone: the page asks for no other file.
+// TestPageIsAlone: the page loads no other file.
 func TestPageIsAlone(t *testing.T) {
 	_, page := written(t, Options{}, folder(t, 5, func(i int) string { return fmt.Sprint("p", i) }))
 	head, rest, _ := strings.Cut(page, `<script type="application/json"`)
@@ -137,8 +137,8 @@ func TestPageIsAlone(t *testing.T) {
 	}
 }
 
-// TestSet: a row a point with the means of its seeds, constants apart, the front by definition, and
-// the settings that run a point again.
+// TestSet: a row for each point with the means of its seeds, constants apart, the front by
+// definition, and the settings that repeat a point.
 func TestSet(t *testing.T) {
 	dir := folder(t, 30, func(i int) string { return fmt.Sprint("p", i) })
 	r, page := written(t, Options{Goals: "max output_tokens_per_s, min tbt_p99_ms"}, dir, dir)
@@ -153,7 +153,7 @@ func TestSet(t *testing.T) {
 	for i, row := range s.Rows {
 		for m, name := range results.MetricNames() {
 			if tables.Describe(name).Kind == tables.Truth {
-				continue // a number is none of its values
+				continue // not a number
 			}
 			want := math.Sin(float64(i*(m+1))) + 2.5
 			if math.Abs(row[at[name]].(float64)-want) > 1e-5*want {
@@ -189,7 +189,7 @@ func TestSet(t *testing.T) {
 	}
 }
 
-// TestFits: of too many points the page shows the whole front and a part of the rest, and says so.
+// TestFits: with too many points the page shows the whole front and part of the rest, and says so.
 func TestFits(t *testing.T) {
 	deep.Only(t) // TestThin drops points of a small set
 	r, page := written(t, Options{}, folder(t, 2000, func(i int) string { return fmt.Sprint("p", i) }))
@@ -215,7 +215,7 @@ func TestFits(t *testing.T) {
 	}
 }
 
-// TestThin: every second point that is not on the front goes, and what stays keeps its cells and settings.
+// TestThin: every second point off the front is dropped, and the others keep their cells and settings.
 func TestThin(t *testing.T) {
 	dir := folder(t, 40, func(i int) string { return fmt.Sprint("p", i) })
 	var sets [2]*Set
@@ -291,7 +291,7 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// TestErrors: folders that are empty, damaged or of something else are named with what is
+// TestErrors: folders that are empty, damaged or of another kind give errors that say what is
 // wrong.
 func TestErrors(t *testing.T) {
 	good := func() string { return folder(t, 3, func(i int) string { return fmt.Sprint("p", i) }) }
@@ -322,7 +322,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestFailedSeed: points of which a seed failed are left out and counted.
+// TestFailedSeed: points with a failed seed are left out and counted.
 func TestFailedSeed(t *testing.T) {
 	dir := folder(t, 12, func(i int) string { return fmt.Sprint("p", i) })
 	text, err := os.ReadFile(filepath.Join(dir, tables.ResultsFile))
@@ -335,8 +335,8 @@ func TestFailedSeed(t *testing.T) {
 	}
 }
 
-// TestNothingIsWide checks, without a browser, what keeps elements within the page: tables that may be wide stand in a box that
-// scrolls or break their words, texts of results break anywhere, columns of charts give way, and no width is fixed beyond a phone's.
+// TestNothingIsWide checks, without a browser, the rules that keep elements within the page: wide tables are in a box that scrolls
+// or break their words, texts of results break anywhere, columns of charts shrink, and no fixed width exceeds a phone's.
 func TestNothingIsWide(t *testing.T) {
 	read := func(name string) string {
 		text, err := files.ReadFile(name)

@@ -20,8 +20,8 @@ func handFolder(t *testing.T, base tables.Base, lines ...string) string {
 	return dir
 }
 
-// TestSetByHand: everything that a page takes from a small folder. Two seeds of a (1 and 3 tokens/s, the mean is 2, the deviation the
-// square root of 2) and of b; c has no cost and exceeds what boards hold; one seed of d failed.
+// TestSetByHand: everything that a page shows of a small folder. Point a has two seeds (1 and 3 tokens/s: mean 2, deviation √2), and
+// so has b; c has no cost and exceeds what boards hold; one seed of d failed.
 func TestSetByHand(t *testing.T) {
 	base := tables.Base{Command: "sweep", Version: "0123456789abcdef", Configs: []string{"a b.toml", "c.toml"}, Sets: []string{"run.requests=4", "node.ranksets=7"},
 		Keys: map[string]string{"run.model": "base-model", "gpu.preset": "a100", "node.gpus": "8", "dram.preset": "ddr5", "run.requests": "4", "prices.name": "p", "prices.date": "2025-12-01"}}
@@ -68,7 +68,7 @@ func TestSetByHand(t *testing.T) {
 	check("title", r.Title, `"l3, gpu-only serving base-model, trace chat"`)
 }
 
-// TestGoalsByHand: without goals a page asks for tokens and their time, and for the cost where the costs differ.
+// TestGoalsByHand: without goals a page uses tokens and their time, and the cost if costs differ.
 func TestGoalsByHand(t *testing.T) {
 	read := func(cost string, o Options, more ...string) (*Report, error) {
 		header := "point,run.system,run.seed,status,error,config_sha256,output_tokens_per_s,tbt_p99_ms,usd_per_million_output_tokens"
@@ -101,11 +101,11 @@ func TestGoalsByHand(t *testing.T) {
 	if r, err := read("5", Options{Title: "mine"}); err != nil || r.Title != "mine" {
 		t.Errorf("got %v", err)
 	}
-	// A table of another command has no line that runs a point again.
+	// A table of another command has no line that repeats a point.
 	if r, err := Read([]string{handFolder(t, tables.Base{Command: "gpu"}, "point,run.system,run.seed,status,error,config_sha256,output_tokens_per_s,tbt_p99_ms", "a,l3,0,done,,x,1,10")}, Options{}); err != nil || r.Sets[0].Command != "" || r.Sets[0].Sets != nil {
 		t.Errorf("%v, %+v", err, r)
 	}
-	// All designs but one are beyond boards: the sentence has nothing to compare with.
+	// All designs but one exceed what boards hold: the sentence has nothing to compare with.
 	table := &tables.Table{Columns: []string{tables.PointColumn, "run.system", "output_tokens_per_s", "beyond_boards"}}
 	table.Add("a", "l3", 100.0, false)
 	table.Add("b", "l3", 50.0, true)

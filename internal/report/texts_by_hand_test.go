@@ -6,7 +6,7 @@ import (
 	"github.com/l3sim/l3sim/results/tables"
 )
 
-// TestTitlesByHand: a page is named by what all folders share: the system and the model, with the trace where it is one; else by the folders.
+// TestTitlesByHand: a page's title is what all folders share: system and model, with the trace if there is one; else the folders.
 func TestTitlesByHand(t *testing.T) {
 	set := func(name, system, model, trace string) *Set {
 		return &Set{Name: name, Badges: []Pair{{"system", system}, {"model", model}, {"trace", trace}}}
@@ -38,7 +38,7 @@ func TestTitlesByHand(t *testing.T) {
 	}
 }
 
-// TestValuesOfByHand: up to five values are named, more numbers by their ends, more texts by their count.
+// TestValuesOfByHand: up to five values are listed, more numbers as a range, more texts as a count.
 func TestValuesOfByHand(t *testing.T) {
 	table := &tables.Table{Columns: []string{"n", "s"}}
 	for i := range 5 {

@@ -20,7 +20,7 @@ import (
 	"github.com/l3sim/l3sim/system"
 )
 
-// short is a run of some milliseconds, of which many are needed here.
+// short is a run of some milliseconds, since many are needed here.
 const short = `
 [set]
 run.model = "llama-2-7b"
@@ -42,7 +42,7 @@ func drawn(t *testing.T, text string, b Bands) *Plan {
 	return p
 }
 
-// ran returns what a run of a plan came to.
+// ran returns the outcome of a plan.
 func ran(t *testing.T, p *Plan, o RunOptions) *Outcome {
 	t.Helper()
 	out, err := p.Run(context.Background(), o)
@@ -62,7 +62,7 @@ func ranking(t *testing.T, p *Plan) *tables.Table {
 	return r
 }
 
-// twice is a system under two names, of which the second may have a setting of its own.
+// twice is a system under two names; the second may have a setting of its own.
 const twice = short + `
 [[list]]
 name = "this"
@@ -76,7 +76,7 @@ gpu.scale.small_kernels = "1 [0.774, 1.292] assumption"
 name = "that"
 `
 
-// faster has kernels of a GPU that are all 1% faster than those of the first, however these are drawn.
+// faster has a GPU whose kernels are all 1% faster than the first one's, in any draw.
 const faster = `
 gpu.scale.products = "0.99 [0.87021, 1.12662] measured"
 gpu.scale.prefill_attention = "0.99 [0.87912, 1.11474] measured"
@@ -86,7 +86,7 @@ gpu.scale.small_kernels = "0.99 [0.76626, 1.27908] assumption"
 `
 
 // TestSureness: equal systems tie in all draws, or win about half of independent ones. A system on a GPU that is 1% faster wins
-// nearly all draws that have the GPU in common, and not those that have not.
+// nearly all draws that share the GPU's kernels, and not independent ones.
 func TestSureness(t *testing.T) {
 	for _, c := range []struct {
 		name, system, second string
@@ -125,7 +125,7 @@ func TestSureness(t *testing.T) {
 
 const twoSystems = short + "[grid]\nrun.system = [\"l3\", \"gpu-only\"]\n"
 
-// files returns what a folder of a plan's results holds, by name.
+// files returns the contents of a folder of results, by name.
 func files(t *testing.T, p *Plan, o *Outcome) map[string]string {
 	t.Helper()
 	f, err := p.Folder("sweep", o, func(io.Writer) error { return nil })
@@ -200,7 +200,8 @@ func TestDrawsAreReproducible(t *testing.T) {
 	}
 }
 
-// TestPercentilesOfDraws: a point's row is that of a sweep without draws, then nearest ranks of what its draws came to.
+// TestPercentilesOfDraws: a point's row is that of a sweep without draws, followed by nearest-rank percentiles of its
+// draws.
 func TestPercentilesOfDraws(t *testing.T) {
 	p := drawn(t, twoSystems, Bands{Draws: 11, Seed: 3})
 	o := ran(t, p, RunOptions{})
@@ -247,7 +248,7 @@ func TestPercentilesOfDraws(t *testing.T) {
 	}
 }
 
-// TestDrawIsAConfiguration: settings repeat a draw; keys that the sweep sets and the seed that it sets are not drawn.
+// TestDrawIsAConfiguration: settings repeat a draw; keys that the sweep sets, and its seed, are not drawn.
 func TestDrawIsAConfiguration(t *testing.T) {
 	p := drawn(t, strings.Replace(twoSystems, "[set]", "[set]\nenergy.board = \"900\"\nenergy.link = \"3 [2, 4] press\"", 1)+"pcie.latency = [\"4us\", \"5us\"]\n", Bands{Draws: 2, Seed: 1})
 	for i := range p.Points[p.count:] {
@@ -259,7 +260,7 @@ func TestDrawIsAConfiguration(t *testing.T) {
 			o.Sets = append(o.Sets, s.Key+"="+s.Value)
 		}
 		o.Sets = append(o.Sets, fmt.Sprintf("run.seed=%d", point.Seed))
-		// What the axes set is no --set here: flags lie over them.
+		// Settings of axes are no --set here: flags override them.
 		o.Flags = slices.DeleteFunc(o.Flags, func(f configs.Flag) bool { return f.Key == "energy.link" })
 		c, err := system.Configs().Load(o)
 		if err != nil {
@@ -298,7 +299,7 @@ func drawn2(t *testing.T, set string) *Plan {
 	return drawn(t, strings.Replace(short, "[set]\n", "[set]\n"+set, 1), Bands{Draws: 2, Seed: 1})
 }
 
-// settingOf returns what a point drew of a key.
+// settingOf returns the drawn value of a point's key.
 func settingOf(p *Plan, point int, key string) string {
 	if s := design.FindSetting(p.Points[point].draw.settings, key); s != nil {
 		return s.Value
@@ -306,7 +307,8 @@ func settingOf(p *Plan, point int, key string) string {
 	return ""
 }
 
-// TestWhatPointsShare: in one draw all points share constants, prices and links, and those on one GPU its kernels.
+// TestWhatPointsShare: in one draw all points share constants, prices and links, and points on one GPU share its
+// kernels.
 func TestWhatPointsShare(t *testing.T) {
 	text := short + "[grid]\nrun.system = [\"l3\", \"gpu-only\"]\ngpu.preset = [\"a100-sxm-80gb\", \"a100-sxm-40gb\"]\n"
 	shared := drawn(t, text, Bands{Draws: 1, Seed: 5})
@@ -348,7 +350,7 @@ func TestUnitsAreNotKernels(t *testing.T) {
 	}
 }
 
-// TestPlacesAreEven: places of draws are evenly spread, whatever the key (Kolmogorov and Smirnov, 1 in 10,000).
+// TestPlacesAreEven: draws are uniform for every key (Kolmogorov-Smirnov, 1 in 10,000).
 func TestPlacesAreEven(t *testing.T) {
 	c, err := system.Configs().Load(configs.Options{})
 	if err != nil {
@@ -371,7 +373,7 @@ func TestPlacesAreEven(t *testing.T) {
 	}
 }
 
-// TestBadBands: what cannot be drawn is refused.
+// TestBadBands: bands that cannot be drawn are refused.
 func TestBadBands(t *testing.T) {
 	for _, c := range []struct {
 		text  string
@@ -388,7 +390,7 @@ func TestBadBands(t *testing.T) {
 	}
 }
 
-// TestInvalidPointsHaveNoDraws: a combination that is no configuration fails once, and its percentiles are empty.
+// TestInvalidPointsHaveNoDraws: an invalid combination fails once, and its percentiles are empty.
 func TestInvalidPointsHaveNoDraws(t *testing.T) {
 	p := fake(drawn(t, short+"[grid]\nnode.gpus = [4, 8]\nmodel.tensor_parallel = [2, 8]\n", Bands{Draws: 2, Seed: 1}))
 	o, err := p.Run(context.Background(), RunOptions{})

@@ -11,8 +11,8 @@ import (
 	"github.com/l3sim/l3sim/system"
 )
 
-// TestBaseMakesThePoints: what all points share, with the keys of a row, loads the
-// configuration of that row's point: the same, by its hash.
+// TestBaseMakesThePoints: the shared settings with the keys of a row load the configuration of that
+// row's point: its hash is equal.
 func TestBaseMakesThePoints(t *testing.T) {
 	for seed := range deep.Of(1, 1, 30) {
 		checkBase(t, seed)
@@ -69,7 +69,7 @@ scheduler.chunking = [true, false]
 	}
 }
 
-// TestBaseTravels: a merge has the base of the sweep, and keys are those of the first point.
+// TestBaseTravels: a merge has the sweep's base, and keys of the first point.
 func TestBaseTravels(t *testing.T) {
 	whole := newTestPlan(t)
 	if whole.describe().Keys["node.gpus"] != "4" || whole.describe().Keys["run.model"] != "llama-2-7b" {

@@ -13,8 +13,7 @@ import (
 	"github.com/l3sim/l3sim/system"
 )
 
-// hundredThousand is a sweep file of as many points as there may be, of two
-// requests each.
+// hundredThousand is a sweep file of the most points allowed, of two requests each.
 func hundredThousand() string {
 	latencies := make([]string, 1000)
 	for i := range latencies {
@@ -24,9 +23,9 @@ func hundredThousand() string {
 		"pcie.lanes = [1, 2, 4, 8, 16]\npcie.latency = [" + strings.Join(latencies, ", ") + "]\n"
 }
 
-// BenchmarkScaleOut plans 100,000 points, deals them into 10 shards, runs these
-// with nothing to simulate, and merges them, and reports the seconds of each and the
-// largest heap. What it syncs goes to TMPDIR. Run it with -benchtime 1x.
+// BenchmarkScaleOut plans 100,000 points, deals them into 10 shards, runs these with an empty
+// simulation, merges them, and reports the seconds and the largest heap of each step. Its files go
+// to TMPDIR. Run it with -benchtime 1x.
 func BenchmarkScaleOut(b *testing.B) {
 	const shards = 10
 	f, err := design.ParseFile(system.Configs(), "sweep.toml", hundredThousand())
@@ -62,7 +61,7 @@ func BenchmarkScaleOut(b *testing.B) {
 			j.Close()
 		}
 		step("run")
-		p = nil // not needed by what follows
+		p = nil // not needed below
 		merged, err := Merge(folders)
 		if err != nil {
 			b.Fatal(err)
@@ -78,7 +77,7 @@ func BenchmarkScaleOut(b *testing.B) {
 	}
 }
 
-// stopwatch returns what reports the time and the largest heap of each step.
+// stopwatch returns a function that reports the time and the largest heap of each step.
 func stopwatch(b *testing.B) func(name string) {
 	largest, stop := make(chan uint64), make(chan struct{})
 	watch := func() {

@@ -8,10 +8,9 @@ import (
 	"github.com/l3sim/l3sim/system"
 )
 
-// BenchmarkOverhead is a sweep of 1,000 points of 200 requests without the runs
-// themselves: planning with the traces drawn, the journal synced entry by entry,
-// the table and the summaries written. The space: 50 configurations × 20
-// seeds.
+// BenchmarkOverhead is a sweep of 1,000 points of 200 requests without the simulation: planning
+// with drawn traces, the journal synced entry by entry, the table and the summaries. The space: 50
+// configurations × 20 seeds.
 func BenchmarkOverhead(b *testing.B) {
 	const text = `repeats = 20
 [set]

@@ -16,9 +16,9 @@ import (
 	"github.com/l3sim/l3sim/internal/deep"
 )
 
-// TestJournalChangedByte changes bytes of a journal in many ways, of the first line, ends and beginnings of lines, checksums
-// all, of what is between some: what is read is as it was recorded, at most two entries are lost, which
-// one byte can join, and what is lost is counted unless it looks cut short.
+// TestJournalChangedByte changes bytes of a journal: of the first line, ends and starts of lines and checksums all, of
+// others some. Entries that are read are as recorded; at most two are lost, which one byte can join; and losses are counted
+// unless the journal looks cut short.
 func TestJournalChangedByte(t *testing.T) {
 	points := []string{"a", "b", "c"}
 	text := write(t, t.TempDir(), points...)
@@ -62,8 +62,8 @@ func TestJournalChangedByte(t *testing.T) {
 	}
 }
 
-// TestDamageChangesNoResult changes one byte of a sweep's journal and runs the sweep
-// again: what the journal has lost runs again, and the table has the same bytes.
+// TestDamageChangesNoResult changes one byte of a sweep's journal and runs the sweep again: lost
+// points run again, and the table has the same bytes.
 func TestDamageChangesNoResult(t *testing.T) {
 	p := fake(plan(t, grid))
 	whole := t.TempDir()
@@ -116,9 +116,9 @@ func TestDamageString(t *testing.T) {
 	}
 }
 
-// TestMergeDamage: a line of a shard's journal that is not as it was written is no
-// result. Where no other folder has it, the merge says which line it was; where one
-// does, the merge is that of whole shards, and says it, too.
+// TestMergeDamage: a changed line of a shard's journal is not a result. If no other folder has the
+// point, the merge names the line; if one does, the merge equals that of whole shards, and still
+// reports the line.
 func TestMergeDamage(t *testing.T) {
 	p := fake(plan(t, grid))
 	dirs := []string{t.TempDir(), t.TempDir(), t.TempDir()}

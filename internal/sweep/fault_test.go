@@ -14,8 +14,8 @@ import (
 	"github.com/l3sim/l3sim/system"
 )
 
-// TestReadFileWithoutHandles: a sweep file that cannot be opened as the process
-// has no file handle left is not wrong input, and one that is not there is.
+// TestReadFileWithoutHandles: a sweep file that cannot be opened for lack of file handles is not
+// wrong input; a missing one is.
 func TestReadFileWithoutHandles(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "sweep.toml")
 	if err := os.WriteFile(path, []byte(small), 0o666); err != nil {

@@ -41,9 +41,8 @@ func write(t *testing.T, dir string, points ...string) []byte {
 	return text
 }
 
-// TestJournalCutAnywhere cuts a journal around every line's end and at bytes in
-// between, as a crash may: what remains opens with exactly the whole lines, takes a new entry, and holds
-// nothing but whole lines then.
+// TestJournalCutAnywhere cuts a journal around every line's end and between, as a crash may: the rest
+// opens with exactly the whole lines, takes a new entry, and then has only whole lines.
 func TestJournalCutAnywhere(t *testing.T) {
 	whole := write(t, t.TempDir(), "a", "b", "c")
 	dir := t.TempDir()
@@ -100,9 +99,8 @@ func TestJournalDamagedLine(t *testing.T) {
 	}
 }
 
-// TestJournalNameIsDurable: the folder of a new journal is synced once the journal has
-// its first line and before it takes a point, and that it cannot be is an error; one
-// that is there already has been.
+// TestJournalNameIsDurable: the folder of a new journal is synced after the first line and before
+// the first point, and a failed sync is an error; for an existing journal this has been done.
 func TestJournalNameIsDurable(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, journalName)
@@ -158,8 +156,8 @@ func TestJournalIsLocked(t *testing.T) {
 	}
 }
 
-// TestJournalLost: a journal whose folder is removed, moved or replaced takes no
-// point, and says so when it is closed, too.
+// TestJournalLost: a journal whose folder is removed, moved or replaced takes no point, and its
+// closing reports that, too.
 func TestJournalLost(t *testing.T) {
 	for how, lose := range map[string]func(dir string) error{
 		"removed": os.RemoveAll,
@@ -192,9 +190,9 @@ func TestJournalLost(t *testing.T) {
 }
 
 // TestJournalLeavesOthersAlone: a file that this version did not write is refused, whole or without a line
-// end, and not changed. One of another version is told with that version's schema.
+// end, and not changed. The error about another version names that version's schema.
 func TestJournalLeavesOthersAlone(t *testing.T) {
-	// As version 2 wrote it, checksum included, and version 1.
+	// As versions 2 (with checksum) and 1 wrote it.
 	const two = `{"point":"a","name":"a","seed":1,"status":"failed","error":"x","version":"v","host":"h","started":"2025-11-02T10:00:00Z","wall_s":1,"crc32c":"9c6f4647"}`
 	const one = `{"point":"a","name":"a","seed":1,"status":"failed","error":"x"}`
 	const another = "; another version of l3sim wrote this folder"
@@ -249,9 +247,8 @@ func (d *fullDisk) Sync() error {
 func (d *fullDisk) Truncate(size int64) error { d.text = d.text[:size]; return nil }
 func (d *fullDisk) Close() error              { return nil }
 
-// TestJournalOnFullDisk: wherever the disk fills up, the file keeps whole lines
-// and those that were recorded are all there; nothing is written after the
-// error, even if there is room again.
+// TestJournalOnFullDisk: wherever the disk fills up, the file has whole lines, including all
+// recorded ones; nothing is written after the error, even if there is room again.
 func TestJournalOnFullDisk(t *testing.T) {
 	for room := range 1200 {
 		disk := &fullDisk{left: room}

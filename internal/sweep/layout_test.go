@@ -24,7 +24,7 @@ func openModelFile(t *testing.T) string {
 	return path
 }
 
-// TestOneLayout: rows of several GPUs or models have the GPUs a replica that one of them needs, unless the user says otherwise.
+// TestOneLayout: rows of several GPUs or models have the most GPUs a replica that any needs, unless the user sets it.
 func TestOneLayout(t *testing.T) {
 	open := openModelFile(t)
 	flag := func(key, value string) configs.Flag { return configs.Flag{Name: "--" + key, Key: key, Value: value} }
@@ -34,7 +34,7 @@ func TestOneLayout(t *testing.T) {
 		flags   []configs.Flag
 		sets    []string
 		want    []int
-		changes string // part of what is said, "" for nothing
+		changes string // part of the message, "" for none
 		differ  bool
 	}{
 		"open":          {open, []configs.Flag{gpus}, nil, []int{4, 4}, "all rows: 4 GPUs a replica, as h100-sxm needs; --tp sets it", false},
@@ -83,7 +83,7 @@ func TestOneLayout(t *testing.T) {
 	}
 }
 
-// TestDerivedLayouts: a sweep derives the GPUs of a replica at each point, also where points differ in numbers alone, and shows them.
+// TestDerivedLayouts: a sweep derives the GPUs of a replica at each point, also if points differ only in numbers, and shows them.
 func TestDerivedLayouts(t *testing.T) {
 	p := plan(t, "[set]\nrun.requests = 2\nrun.system = \"gpu-only\"\nrun.model = \""+filepath.ToSlash(openModelFile(t))+"\"\ngpu.preset = \"a100-sxm-80gb\"\n[grid]\nmodel.kv_bits = [16, 8]\ngpu.memory_capacity = [\"80GiB\", \"200GiB\"]\nnode.gpus = [8, 4]\n")
 	for i := range p.Points {
@@ -101,7 +101,7 @@ func TestDerivedLayouts(t *testing.T) {
 	}
 }
 
-// TestOpenLayouts: a combination that is not valid does not hide what those behind it need.
+// TestOpenLayouts: an invalid combination does not hide the needs of later ones.
 func TestOpenLayouts(t *testing.T) {
 	f := parse(t, "[set]\nrun.model = \""+filepath.ToSlash(openModelFile(t))+"\"\n[grid]\nbatching.page_tokens = [0, 16]\ngpu.preset = [\"h200-sxm\", \"h100-sxm\"]\n")
 	p := emptyPlan(f, "", axisKeys(f))

@@ -11,7 +11,7 @@ import (
 	"github.com/l3sim/l3sim/traces"
 )
 
-// TestPlanReportByHand: a point to run, one that is done, one that failed and one that will fail, each with its own tokens and reasons.
+// TestPlanReportByHand: points to run, done, failed, and certain to fail, each with its own tokens and reasons.
 func TestPlanReportByHand(t *testing.T) {
 	p := fake(plan(t, small+"[grid]\nnode.gpus = [4, 8]\nmodel.tensor_parallel = [1, 8]\n"))
 	if len(p.Points) != 4 || p.Points[1].Err == nil {
@@ -35,7 +35,7 @@ func TestPlanReportByHand(t *testing.T) {
 	}
 }
 
-// TestCombinationsByHand: each combination has its configuration, the name of its point and of its choices by key; what is not valid together has an error in place of it.
+// TestCombinationsByHand: each combination has its configuration, the name of its point and of its choices by key; an invalid one has an error instead.
 func TestCombinationsByHand(t *testing.T) {
 	const text = small + "[[list]]\nname = \"four\"\nnode.gpus = 4\n[[list]]\nname = \"eight\"\nnode.gpus = 8\n[grid]\nmodel.tensor_parallel = [1, 8]\n"
 	f := parse(t, text)
@@ -57,7 +57,8 @@ func TestCombinationsByHand(t *testing.T) {
 	}
 }
 
-// TestCombinationsLeftOut: what a condition excludes is no combination, and those behind it keep their names.
+// TestCombinationsLeftOut: a combination that a condition excludes is left out, and later ones keep their
+// names.
 func TestCombinationsLeftOut(t *testing.T) {
 	const text = "where = [\"node.gpus > model.tensor_parallel\"]\n" + small + "[grid]\nnode.gpus = [1, 4, 8]\nmodel.tensor_parallel = [1, 4]\n"
 	all, err := Combinations(parse(t, text))
@@ -72,7 +73,8 @@ func TestCombinationsLeftOut(t *testing.T) {
 	}
 }
 
-// TestMadeByHand: runs that a command made have a folder as a sweep of the same points has it: a row each, in order, with their own numbers.
+// TestMadeByHand: runs that a command made write the same folder as a sweep of the same points: a row each, in order, with their own
+// numbers.
 func TestMadeByHand(t *testing.T) {
 	const text = small + "[grid]\nnode.gpus = [4, 8]\n"
 	p := plan(t, text)

@@ -11,8 +11,7 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// TestMergeRefusesChangedShards: a shard's file that says anything else than the
-// plan that was dealt is found.
+// TestMergeRefusesChangedShards: a shard's file that differs from the plan is detected.
 func TestMergeRefusesChangedShards(t *testing.T) {
 	dir := t.TempDir()
 	p := fake(plan(t, grid))
@@ -47,8 +46,8 @@ func TestMergeRefusesChangedShards(t *testing.T) {
 	}
 }
 
-// TestMergeKeepsTheFirstRun: of equal results of a point the one that started first
-// counts, in whatever order the folders are given.
+// TestMergeKeepsTheFirstRun: of equal results of a point the first started counts, in any order of
+// the folders.
 func TestMergeKeepsTheFirstRun(t *testing.T) {
 	p := fake(plan(t, grid))
 	dirs := []string{t.TempDir(), t.TempDir(), t.TempDir()}

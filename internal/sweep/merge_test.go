@@ -51,7 +51,7 @@ func runShard(t interface{ Fatal(...any) }, p *Plan, s Shard, dir string, stopAf
 
 var wallTime = regexp.MustCompile(`"wall_s": [^,\n]+`)
 
-// folder returns the text of all results in a folder, wall times apart.
+// folder returns the text of all results in a folder, without wall times.
 func folder(t interface{ Fatal(...any) }, dir string) map[string]string {
 	texts := map[string]string{}
 	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
@@ -80,8 +80,8 @@ func sameFolder(t interface{ Fatalf(string, ...any) }, got, want map[string]stri
 	}
 }
 
-// manyPoints has repeats, points that fail, points that share a run, lengths
-// that differ by a model's trace.
+// manyPoints has repeats, points that fail, points that share a run, and lengths that depend on a
+// model's trace.
 const manyPoints = `repeats = 2
 [set]
 run.requests = 2
@@ -102,7 +102,7 @@ name = "c"
 node.ranksets = 2
 `
 
-// whole runs a plan at one piece and returns its folder.
+// whole runs a plan at once and returns its folder.
 func whole(t interface{ Fatal(...any) }, p *Plan, dir string) map[string]string {
 	outcome, err := p.Run(context.Background(), RunOptions{})
 	if err != nil {
@@ -114,14 +114,13 @@ func whole(t interface{ Fatal(...any) }, p *Plan, dir string) map[string]string 
 	return folder(t, dir)
 }
 
-// TestShardsMergeToOneRun: shards of any number, run in any order, some twice in
-// another folder, some interrupted or with a torn journal and resumed later,
-// merge to the bytes of one run. Before the last is complete, the merge says
-// so.
+// TestShardsMergeToOneRun: any number of shards, run in any order, some twice in another folder,
+// some interrupted or with a torn journal and resumed, merge to the bytes of one run. Before the
+// last one is complete, the merge says so.
 func TestShardsMergeToOneRun(t *testing.T) {
 	p := fake(plan(t, manyPoints))
 	want := whole(t, p, t.TempDir())
-	memory := "" // where there is one, a file system that syncs in no time
+	memory := "" // a file system with instant syncs, if there is one
 	if info, err := os.Stat("/dev/shm"); err == nil && info.IsDir() {
 		memory = "/dev/shm"
 	}
@@ -173,7 +172,7 @@ func TestShardsMergeToOneRun(t *testing.T) {
 			t.Fatal(err)
 		}
 		sameFolder(t, folder(t, out), want)
-		// The merged folder is a sweep's: nothing is left to run in it.
+		// The merged folder is a sweep's: nothing is left to run.
 		j, err := OpenJournal(out)
 		if err != nil {
 			t.Fatal(err)
@@ -206,8 +205,8 @@ func tear(t *rapid.T, dir string) {
 	}
 }
 
-// TestMergeRefuses pins what a merge says of folders that do not belong together
-// or are not complete.
+// TestMergeRefuses fixes the errors of a merge of folders that do not belong together or are
+// incomplete.
 func TestMergeRefuses(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
@@ -267,8 +266,8 @@ func TestMergeRefuses(t *testing.T) {
 	}
 }
 
-// TestPlanWithoutPlaces: another spelling of the sweep file's path and a line more
-// in it change no point, also not one that is no configuration, and no record.
+// TestPlanWithoutPlaces: another spelling of the sweep file's path, or a further line in it,
+// changes no point, valid or not, and no record.
 func TestPlanWithoutPlaces(t *testing.T) {
 	identity := func(path, text string) (string, string) {
 		f, err := design.ParseFile(system.Configs(), path, text)
@@ -295,9 +294,8 @@ func TestPlanWithoutPlaces(t *testing.T) {
 	}
 }
 
-// TestMergeOrder: in a folder the later of two results of a point counts, before
-// folders are compared; and a result counts wherever it lies, so that no order of
-// the folders gives another answer.
+// TestMergeOrder: within a folder the later of two results of a point counts, before folders are
+// compared; and results count in any folder, so the order of folders does not matter.
 func TestMergeOrder(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
@@ -308,8 +306,8 @@ func TestMergeOrder(t *testing.T) {
 		s.SimulatedS++
 		return s, err
 	}
-	// "mended" was wrong and was forced to run again; "stray" has all its points from
-	// a run of the whole plan, and is described as a shard of two later.
+	// "mended" was wrong and was forced to run again; "stray" has all its points from a run of the
+	// whole plan, and is later described as a shard of two.
 	runShard(t, wrong, Shard{0, 2}, at("mended"), -1)
 	force(t, p, Shard{0, 2}, at("mended"))
 	runShard(t, p, Shard{0, 2}, at("0"), -1)
@@ -327,7 +325,7 @@ func TestMergeOrder(t *testing.T) {
 	}
 }
 
-// force runs a shard again, with all its points.
+// force runs a shard and all its points again.
 func force(t *testing.T, p *Plan, s Shard, dir string) {
 	t.Helper()
 	j, err := OpenJournal(dir)
@@ -340,8 +338,8 @@ func force(t *testing.T, p *Plan, s Shard, dir string) {
 	}
 }
 
-// TestShardFolderIsItsOwn: two shards of a plan cannot share a folder; a folder
-// of an older plan is taken over with the points that it holds.
+// TestShardFolderIsItsOwn: two shards of a plan cannot share a folder; a folder of an older plan is
+// reused with its points.
 func TestShardFolderIsItsOwn(t *testing.T) {
 	dir := t.TempDir()
 	p := fake(plan(t, grid))

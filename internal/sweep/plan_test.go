@@ -14,7 +14,7 @@ import (
 	"github.com/l3sim/l3sim/system"
 )
 
-// small is what all plans of these tests share: a run of some milliseconds.
+// small is the base of all plans in these tests: a run of some milliseconds.
 const small = `
 [set]
 run.model = "llama-2-7b"
@@ -58,8 +58,8 @@ func names(p *Plan) []string {
 	return all
 }
 
-// TestPlanOrder pins the points of every kind of axis and their order: axes in
-// the order of the file, the last fastest, keys in every form that TOML has.
+// TestPlanOrder fixes the points of every kind of axis and their order: axes in the order of the
+// file, the last fastest, keys in every form of TOML.
 func TestPlanOrder(t *testing.T) {
 	p := plan(t, small+`
 [[zip]]
@@ -135,7 +135,7 @@ func TestOverlayBesideTheFile(t *testing.T) {
 	}
 }
 
-// TestBadFiles: whatever is wrong is found before anything runs, with the place.
+// TestBadFiles: every error is found before anything runs, with its line.
 func TestBadFiles(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"config = 3", `sweep.toml:1: config = 3: expected a text`},
@@ -179,7 +179,7 @@ func TestBadFiles(t *testing.T) {
 	}
 }
 
-// TestSamplesArePinned: a seed names the same points for ever and everywhere.
+// TestSamplesArePinned: a seed gives the same points in all versions and on all machines.
 func TestSamplesArePinned(t *testing.T) {
 	const text = small + `
 [latin_hypercube]
@@ -204,8 +204,8 @@ pcie.generation = [4, 5]
 	}
 }
 
-// TestLatinHypercubeAxis: samples are one axis beside others, and those that
-// rounding makes equal are one.
+// TestLatinHypercubeAxis: samples are one axis among others, and equal samples after rounding are
+// one.
 func TestLatinHypercubeAxis(t *testing.T) {
 	p := plan(t, small+"[grid]\nnode.channels = [8, 16]\n[latin_hypercube]\nsamples = 50\nnode.ranksets = {min = 1, max = 4}\npcie.generation = [4, 5]\n")
 	axis := p.File.Axes[1]
@@ -214,8 +214,8 @@ func TestLatinHypercubeAxis(t *testing.T) {
 	}
 }
 
-// TestSamplesMayFail: a sample that is no configuration is a failed point and no
-// error of the file, unless all are.
+// TestSamplesMayFail: an invalid sample is a failed point, not an error of the file, unless all are
+// invalid.
 func TestSamplesMayFail(t *testing.T) {
 	const text = small + "[latin_hypercube]\nsamples = 40\nnode.gpus = {min = %d, max = 8}\nmodel.tensor_parallel = [8]\n"
 	p := plan(t, fmt.Sprintf(text, 1))
@@ -241,9 +241,8 @@ func TestSamplesMayFail(t *testing.T) {
 	}
 }
 
-// TestConditionsOnWhatIsNoConfiguration: a condition on the axes' own keys
-// excludes combinations that would not load, and one on other keys looks at the
-// configuration in effect.
+// TestConditionsOnWhatIsNoConfiguration: a condition on the axes' own keys excludes combinations
+// that would not load; a condition on other keys reads the loaded configuration.
 func TestConditionsOnWhatIsNoConfiguration(t *testing.T) {
 	axes := small + "[grid]\nmodel.tensor_parallel = [1, 8]\nnode.gpus = [4, 8]\n"
 	if got := plan(t, axes); len(got.Points) != 4 || got.Points[2].Err == nil {

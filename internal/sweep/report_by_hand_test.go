@@ -9,8 +9,8 @@ import (
 	"github.com/l3sim/l3sim/results/tables"
 )
 
-// TestReportByHand: three points, of which the second failed and the last is not valid, with two draws each of the valid ones. All numbers of an outcome
-// have their own place.
+// TestReportByHand: three points, of which the second failed and the last is invalid, with two draws of each valid one. All numbers of an outcome
+// differ.
 func TestReportByHand(t *testing.T) {
 	p := &Plan{Points: []Point{{Name: "a", Seed: 1}, {Name: "b", Seed: 2}, {Name: "c", Seed: 3, Err: errors.New("x.toml:4: no")}, {Name: "a", Seed: 11, draw: &draw{index: 1}}, {Name: "a", Seed: 12, draw: &draw{index: 2, of: 0}}}}
 	p.bands, p.count = &Bands{Draws: 2}, 3
@@ -36,7 +36,8 @@ func TestReportByHand(t *testing.T) {
 	}
 }
 
-// TestRoundTime: to a millisecond, which is the least, from a second on to a tenth of one, and from a minute on to a second.
+// TestRoundTime: below a second to a millisecond, which is the least; below a minute to a tenth of a second; then to a
+// second.
 func TestRoundTime(t *testing.T) {
 	for d, want := range map[time.Duration]time.Duration{
 		0: time.Millisecond, 1400 * time.Microsecond: time.Millisecond, 999600 * time.Microsecond: time.Second, time.Second: time.Second,

@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// choicesOf are values of keys of every type: some that make a configuration,
-// at least with some values of the others, and some that never do.
+// choicesOf are values of keys of every type: some valid, at least with some values of the others,
+// and some never valid.
 var choicesOf = map[string]struct{ good, bad []string }{
 	"run.model":                    {[]string{`"llama-2-7b"`, `"opt-66b"`, `"gpt-175b"`}, []string{`"no-model"`}},
 	"run.seed":                     {[]string{"1", "7"}, []string{"-1", `"1"`}},
@@ -30,8 +30,8 @@ var choicesOf = map[string]struct{ good, bad []string }{
 	"gpu.preset":                   {[]string{`"a100-sxm-80gb"`, `"a100-paper"`}, []string{`"none"`}},
 }
 
-// TestResolverIsExact plans random sweeps with and without the short way: points,
-// addresses, rows and errors are the same, and so is every configuration.
+// TestResolverIsExact plans random sweeps with and without the fast path: points, addresses, rows,
+// errors and configurations are equal.
 func TestResolverIsExact(t *testing.T) {
 	var known []string
 	for key := range choicesOf {

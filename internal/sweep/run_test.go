@@ -25,7 +25,7 @@ import (
 	"github.com/l3sim/l3sim/traces"
 )
 
-// grid is a plan of 12 points, one combination of which is no configuration.
+// grid is a plan of 12 points, one of them invalid.
 const grid = "repeats = 2\n" + small + `
 [grid]
 node.gpus = [4, 8]
@@ -53,8 +53,7 @@ func table(t interface{ Fatal(...any) }, p *Plan, o *Outcome) string {
 	return b.String()
 }
 
-// fake replaces the simulation by a function of the point, for tests of what is
-// around it.
+// fake replaces the simulation by a function of the point, to test everything else.
 func fake(p *Plan) *Plan {
 	p.Simulate = func(ctx context.Context, point *Point, config *configs.Config, _ *traces.Trace) (*results.Summary, error) {
 		x := float64(point.Hash[0]) / float64(config.Node.GPUs)
@@ -84,8 +83,8 @@ func TestWorkersChangeNothing(t *testing.T) {
 	}
 }
 
-// TestFailedPoint: it is recorded with its error, stops no other, and has the
-// keys that its axes set in its row.
+// TestFailedPoint: it is recorded with its error, stops no other, and its row has the keys of its
+// axes.
 func TestFailedPoint(t *testing.T) {
 	dir := t.TempDir()
 	j, err := OpenJournal(dir)
@@ -126,9 +125,8 @@ func TestFailFast(t *testing.T) {
 	}
 }
 
-// TestResume interrupts a sweep again and again, at random points and with
-// random cuts of the journal's last line: the table is that of an uninterrupted
-// run, and no point that was recorded runs again.
+// TestResume interrupts a sweep again and again, at random points and with random cuts of the
+// journal's last line: the table is that of an uninterrupted run, and no recorded point runs again.
 func TestResume(t *testing.T) {
 	p := fake(plan(t, grid))
 	want := csv(t, p, RunOptions{})
@@ -173,7 +171,7 @@ func TestResume(t *testing.T) {
 			if !errors.Is(err, context.Canceled) {
 				t.Fatal(err)
 			}
-			// A torn line is what a crash leaves of an entry that was not synced.
+			// A crash leaves a torn line of an entry that was not synced.
 			torn := rapid.StringMatching(`\{[a-z":{]{0,20}`).Draw(t, "torn")
 			f, err := os.OpenFile(filepath.Join(dir, journalName), os.O_APPEND|os.O_WRONLY, 0)
 			if err != nil {
@@ -188,9 +186,9 @@ func TestResume(t *testing.T) {
 	})
 }
 
-// TestPlansShareJournal: plans that run side by side with one journal, as those of
-// 'l3lab reproduce' do, each begin while others record and while there are results
-// to be removed. The race detector sees what they do without the journal's lock.
+// TestPlansShareJournal: plans that run in parallel with one journal, as those of 'l3lab reproduce'
+// do, each begin while others record and while results are removed. The race detector finds
+// accesses without the journal's lock.
 func TestPlansShareJournal(t *testing.T) {
 	dir := t.TempDir()
 	p := fake(plan(t, grid))
@@ -255,8 +253,7 @@ func TestEqualPointsRunOnce(t *testing.T) {
 	}
 }
 
-// TestAddress: another configuration, version or trace content is another
-// address; another name is not.
+// TestAddress: configuration, version and trace content change the address; the name does not.
 func TestAddress(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "requests.csv")
@@ -286,8 +283,7 @@ func TestAddress(t *testing.T) {
 	}
 }
 
-// TestFullDiskStopsTheSweep: what cannot be recorded is an error of the sweep,
-// not of the point.
+// TestFullDiskStopsTheSweep: a failure to record is an error of the sweep, not of the point.
 func TestFullDiskStopsTheSweep(t *testing.T) {
 	j := &Journal{file: &fullDisk{left: 3000}, entries: map[string]*Entry{}}
 	outcome, err := fake(plan(t, grid)).Run(context.Background(), RunOptions{Journal: j, Workers: 2})
@@ -336,9 +332,8 @@ func TestEstimate(t *testing.T) {
 	}
 }
 
-// TestTraceLostAfterPlanning: a trace that moves or changes between plan and run
-// ends the run with an error that is not of the input, and records nothing; with
-// the trace back, the same plan runs.
+// TestTraceLostAfterPlanning: a trace that moves or changes between plan and run ends the run with
+// an error that is not one of input, and records nothing; with the trace back, the same plan runs.
 func TestTraceLostAfterPlanning(t *testing.T) {
 	dir := t.TempDir()
 	trace := filepath.Join(dir, "trace.csv")
@@ -361,7 +356,7 @@ func TestTraceLostAfterPlanning(t *testing.T) {
 	} {
 		write(20)
 		p := plan(t, text)
-		p.cache.kept = nil // as when others have pushed it out
+		p.cache.kept = nil // as if others had evicted it
 		if err := c.lose(); err != nil {
 			t.Fatal(err)
 		}

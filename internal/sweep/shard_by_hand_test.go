@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestShardFile: the first line of a shard's file and each of its points at their limits and beyond them, with the line and what was expected.
+// TestShardFile: the first line of a shard's file and each of its points, at and beyond their limits, with the line and what was expected.
 func TestShardFile(t *testing.T) {
 	dir := t.TempDir()
 	head := func(shard, of, points int) string {
@@ -45,7 +45,7 @@ func TestShardFile(t *testing.T) {
 			t.Errorf("%.200s: %d points, %v, want %q", strings.Join(c.lines, "\n"), n, err, c.want)
 		}
 	}
-	// Without a reader of points the first line is enough; what a reader says ends it.
+	// Without a reader of points the first line suffices; an error of the reader ends it.
 	if err := os.WriteFile(filepath.Join(dir, shardName), []byte(head(3, 7, 2)+"\nx\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}

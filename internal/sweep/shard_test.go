@@ -22,7 +22,7 @@ func TestParseShard(t *testing.T) {
 		key  string // of the error
 	}{
 		{"0/1", nil, Shard{0, 1}, ""},
-		{"7/8", array("0", "0", "1", "2"), Shard{7, 8}, ""}, // the environment is not asked
+		{"7/8", array("0", "0", "1", "2"), Shard{7, 8}, ""}, // the environment is not read
 		{"8/8", nil, Shard{}, "--shard"},
 		{"-1/8", nil, Shard{}, "--shard"},
 		{"1/0", nil, Shard{}, "--shard"},
@@ -57,9 +57,9 @@ func TestParseShard(t *testing.T) {
 	}
 }
 
-// TestDeal: each point is in one shard, those that share a run are together,
-// shards differ by one run, and no shard gets more tokens over the mean than the
-// longest point has, however the lengths are distributed over the axes.
+// TestDeal: each point is in one shard, points that share a run are together, shards differ by one
+// run, and no shard exceeds the mean tokens by more than the longest point, however lengths vary
+// over the axes.
 func TestDeal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n, count := rapid.IntRange(1, 200).Draw(t, "points"), rapid.IntRange(1, 40).Draw(t, "shards")
@@ -68,7 +68,7 @@ func TestDeal(t *testing.T) {
 		for i := range n {
 			hash := rapid.StringMatching(`[0-9a-f]{2}`).Draw(t, "hash")
 			p.Points = append(p.Points, Point{Hash: hash})
-			for j := range p.Points { // one address, one trace
+			for j := range p.Points { // the same address and trace
 				if p.Points[j].Hash == hash {
 					p.Points[i].Tokens = p.Points[j].Tokens
 					break
@@ -107,7 +107,7 @@ func TestDeal(t *testing.T) {
 	})
 }
 
-// FuzzParseShard: a shard is one of those that there are; what is none is refused with an input.Error.
+// FuzzParseShard: a shard is within its count; anything else is refused with an input.Error.
 func FuzzParseShard(f *testing.F) {
 	for _, text := range []string{"0/4", "3/4", "4/4", "auto", "auto/3", "-1/2", "1/", "0/99999999999999999999"} {
 		f.Add(text, "1", "4")

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestRemoveStale: only regular files with the given names are removed. A missing
-// folder, or a file that somebody else removes meanwhile, is not an error.
+// TestRemoveStale: only regular files with the given names are removed. A missing folder, or a file
+// that vanishes meanwhile, is not an error.
 func TestRemoveStale(t *testing.T) {
 	dir := t.TempDir()
 	path := func(name string) string { return filepath.Join(dir, name) }

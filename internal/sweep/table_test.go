@@ -16,9 +16,8 @@ import (
 	"github.com/l3sim/l3sim/results/tables"
 )
 
-// TestParquetFile: the typed table stands beside the CSV with its columns, in
-// their order, and a second run of the plan, with other workers, gives the same
-// bytes.
+// TestParquetFile: the typed table has the columns of the CSV beside it, in order, and a second run
+// of the plan with another number of workers gives the same bytes.
 func TestParquetFile(t *testing.T) {
 	const text = `
 repeats = 2
@@ -111,9 +110,8 @@ func checkParquet(t *testing.T, data []byte, table *tables.Table, p *Plan) {
 	}
 }
 
-// TestWriteLeavesNothingStale: a folder that is used again holds the points of the
-// new plan alone, no table while that is not complete, and nothing of writers that
-// were killed; what is not ours stays.
+// TestWriteLeavesNothingStale: a reused folder has only the points of the new plan, no table until
+// that is complete, and no files of killed writers; other files stay.
 func TestWriteLeavesNothingStale(t *testing.T) {
 	dir := t.TempDir()
 	j, err := OpenJournal(dir)
@@ -170,7 +168,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// TestColumnsOnce: the table shows system, model, trace and seed, each once, whichever of them the axes set.
+// TestColumnsOnce: the table shows system, model, trace and seed once each, even if axes set them.
 func TestColumnsOnce(t *testing.T) {
 	shown := []string{"run.system", "run.model", "run.trace", "run.seed"}
 	for _, axes := range []string{

@@ -10,8 +10,8 @@ import (
 	"github.com/l3sim/l3sim/traces"
 )
 
-// TestCommonRequestsDependOnTheHardware: points that name the same trace, but leave
-// other requests of it as their memories hold others, do not share one.
+// TestCommonRequestsDependOnTheHardware: points that name the same trace, but drop different
+// requests because of their memories, do not share one.
 func TestCommonRequestsDependOnTheHardware(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "trace.csv")
 	if err := os.WriteFile(path, []byte("num_prefill_tokens,num_decode_tokens\n100,3\n100000,3\n"), 0o666); err != nil {
@@ -29,8 +29,8 @@ func TestCommonRequestsDependOnTheHardware(t *testing.T) {
 	}
 }
 
-// TestDrawnLengths: of a file whose lengths are drawn, every seed has its own requests; of
-// a file as it is, all have the same.
+// TestDrawnLengths: if a file's lengths are drawn, every seed has its own requests; otherwise all
+// seeds have the same.
 func TestDrawnLengths(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "trace.csv")
 	if err := os.WriteFile(path, []byte("num_prefill_tokens,num_decode_tokens\n1,10\n2,20\n3,30\n"), 0o666); err != nil {
@@ -52,7 +52,7 @@ func TestDrawnLengths(t *testing.T) {
 	}
 }
 
-// TestKeptTraces: the traces used last stay in memory, so many and no more; one that had to go is read again.
+// TestKeptTraces: a fixed number of recently used traces stay in memory; an evicted one is read again.
 func TestKeptTraces(t *testing.T) {
 	var seeds []string
 	for seed := range keptTraces + 3 {
@@ -78,7 +78,7 @@ func TestKeptTraces(t *testing.T) {
 	}
 }
 
-// TestHashOfSharing: what requests share, and whom they wait for, makes another trace.
+// TestHashOfSharing: shared prefixes and dependences of requests change a trace's hash.
 func TestHashOfSharing(t *testing.T) {
 	seen := map[string]int{}
 	for i, r := range []traces.Request{

@@ -8,7 +8,8 @@ import (
 	"github.com/l3sim/l3sim/traces"
 )
 
-// TestValues: a journal gives back what is put at an address, also to who opens it next. A nil journal has nothing and takes everything.
+// TestValues: a journal returns the value stored at an address, also to its next reader. A nil journal has nothing and accepts
+// everything.
 func TestValues(t *testing.T) {
 	dir := t.TempDir()
 	for _, put := range []bool{true, false} {
@@ -38,7 +39,7 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// TestAddressOfMore: an address tells versions, configurations, traces and all else apart; of what has nothing else it is that of a point.
+// TestAddressOfMore: an address depends on version, configuration, trace and further values; without further values it is a point's.
 func TestAddressOfMore(t *testing.T) {
 	trace := func(input int) *traces.Trace {
 		return &traces.Trace{Requests: []traces.Request{{Input: input, Output: 1}}}

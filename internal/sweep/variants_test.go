@@ -37,8 +37,8 @@ run.system = "l3"
 policy.name = "lserve"
 `
 
-// byVariant makes goodputs of variants, seed 2 other than seed 1, and throughputs in another order: long-prompts are best over both on 16 channels, and striped ones on 8,
-// but for a request that they reject.
+// byVariant makes goodputs of variants that differ by seed, and throughputs in another order: long-prompts is best over both seeds on 16 channels, and striped on 8 except
+// for a rejected request.
 func byVariant(p *Plan) *Plan {
 	p.Simulate = func(_ context.Context, point *Point, c *configs.Config, _ *traces.Trace) (*results.Summary, error) {
 		s := &results.Summary{About: results.About{Seed: point.Seed}}
@@ -56,8 +56,8 @@ func byVariant(p *Plan) *Plan {
 	return p
 }
 
-// TestBestVariant: of each combination the table has the best variant over all seeds, and names it. Policies that variants do not go with
-// drop these. A file that names a variant, or sets what one sets, tries fewer.
+// TestBestVariant: for each combination the table has the best variant over all seeds, and names it. Variants that a policy does not
+// support are left out. A file that names a variant, or sets what one sets, tries fewer.
 func TestBestVariant(t *testing.T) {
 	p := byVariant(plan(t, variants))
 	if got := len(p.Points); got != 2*2*(5+9+9+4) {
@@ -137,7 +137,7 @@ func TestVariantsInPieces(t *testing.T) {
 	}
 }
 
-// TestDrawsOfTheBest: only draws of the best variants run, once each, all of them; a run that goes on from a journal runs no more.
+// TestDrawsOfTheBest: only draws of the best variants run, each once; a run resumed from a journal runs no more.
 func TestDrawsOfTheBest(t *testing.T) {
 	draws := deep.Of(3, 7, 7)
 	text := strings.Replace(variants, "repeats = 2\n", "", 1)
@@ -152,7 +152,7 @@ func TestDrawsOfTheBest(t *testing.T) {
 			}
 			best := "striped" // with seed 1, on 16 channels and on 8
 			if c.Policy.Name == "lserve" {
-				best = c.Run.Variant // what stripes do not go with: the nominal runs say
+				best = c.Run.Variant // stripes are not supported: the nominal runs decide
 			}
 			mu.Lock()
 			defer mu.Unlock()
@@ -199,15 +199,15 @@ func TestDrawsOfTheBest(t *testing.T) {
 			t.Errorf("%v has %v draws", table.Rows[i][0], n)
 		}
 	}
-	o.Entries[len(o.Entries)-1] = nil // of the pages' last variant
+	o.Entries[len(o.Entries)-1] = nil // the last variant of the pages
 	o.Entries[p.Best(o)[0]+len(p.own())] = nil
 	if _, err := p.Table(o); err == nil {
 		t.Error("a table without a draw that counts")
 	}
 }
 
-// TestInvalidCombinationWithVariants: of a combination none of whose variants is valid every point keeps its error, beside valid ones; of
-// one with a valid variant none does. Numbers of combinations are not those of points: each has several variants and two seeds.
+// TestInvalidCombinationWithVariants: if no variant of a combination is valid, each of its points keeps its error, beside valid points;
+// with one valid variant none does. Numbers of combinations differ from those of points: each has several variants and two seeds.
 func TestInvalidCombinationWithVariants(t *testing.T) {
 	p := plan(t, `repeats = 2
 where = "node.gpus == 4 || model.tensor_parallel > 2"
@@ -222,7 +222,7 @@ node.gpus = [8, 4]
 model.tensor_parallel = [2, 8, 4]
 policy.name = ["dense", "lserve"]
 `)
-	got := map[string]int{} // points of each combination, without the variants' names; "!" behind those with an error
+	got := map[string]int{} // points of each combination, without the variants' names; "!" marks an error
 	for i := range p.Points {
 		x := &p.Points[i]
 		name := strings.TrimSuffix(x.Name, ","+x.variant)
@@ -238,7 +238,7 @@ policy.name = ["dense", "lserve"]
 			want[dense+"!"], want[pages+"!"] = 2*9, 2*9
 			continue
 		}
-		want[dense], want[pages] = 2*9, 2*4 // stripes do not go with pages
+		want[dense], want[pages] = 2*9, 2*4 // stripes do not support pages
 	}
 	if !maps.Equal(got, want) {
 		t.Errorf("got  %v\nwant %v", got, want)

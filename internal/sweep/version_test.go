@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestCleanRevision: a commit identifies the code only where nothing was changed or replaced beside it.
+// TestCleanRevision: a commit identifies the code only if nothing beside it was changed or replaced.
 func TestCleanRevision(t *testing.T) {
 	settings := func(modified string) []debug.BuildSetting {
 		return []debug.BuildSetting{{Key: "vcs.revision", Value: "abc"}, {Key: "vcs.modified", Value: modified}}

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestScalesByHand: 10 s and more stand in seconds, as much of a thousandth in milliseconds; bytes get a prefix, of a byte at least, and shares are in percent.
+// TestScalesByHand: 10 s and more are shown in seconds, down to 10 ms in milliseconds; bytes get a prefix, and shares are in percent.
 func TestScalesByHand(t *testing.T) {
 	for _, c := range []struct {
 		column string
@@ -37,7 +37,7 @@ func TestScalesByHand(t *testing.T) {
 	}
 }
 
-// TestRangesByHand: an axis reaches 6% beyond its values and begins at 0 where they do; shares of the hardware that go beyond a half are shown up to all of it.
+// TestRangesByHand: an axis extends 6% beyond its values, or begins at 0 if they do; shares of hardware above one half are shown up to 1.
 func TestRangesByHand(t *testing.T) {
 	ranges := func(y string, values ...string) (float64, float64) {
 		text := "id,x," + y + "\n"

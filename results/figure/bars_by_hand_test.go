@@ -14,8 +14,8 @@ import (
 	"github.com/l3sim/l3sim/results/tables"
 )
 
-// TestErrorBarsOfBarsByHand: from a standard deviation below the mean to one above it, in the middle of a bar, with caps of 3 points to
-// either side, or of a quarter of a narrow bar. Bars of one sample have none.
+// TestErrorBarsOfBarsByHand: an error bar spans one standard deviation on each side of the mean, in the middle of a bar, with caps of 3
+// points to either side, or a quarter of a narrow bar. Bars of one sample have none.
 func TestErrorBarsOfBarsByHand(t *testing.T) {
 	for _, c := range []struct {
 		groups int
@@ -30,14 +30,14 @@ func TestErrorBarsOfBarsByHand(t *testing.T) {
 			want = append(want, fmt.Sprintf("%.4g,%.4g to %.4g,%.4g", c.middle-c.half, y, c.middle+c.half, y))
 		}
 		got := lines(paint(t, &bars{data: d, cells: d.Cells}, [2]float64{-0.5, 1.5}, [2]float64{-10, 10}))
-		if n := len(got) - len(want); n < 0 || !slices.Equal(got[n:], want) { // hatches of bars before them
+		if n := len(got) - len(want); n < 0 || !slices.Equal(got[n:], want) { // preceded by the bars' hatches
 			t.Errorf("%d groups: %v, by hand %v", c.groups, got, want)
 		}
 	}
 }
 
-// TestParetoByHand: on 200 by 100 points, less x and more y are better. Each group has its staircase from the first cell of its front to its last,
-// the first group's on top; a cell that another one of its group beats is on none.
+// TestParetoByHand: on 200 by 100 points, less x and more y are better. Each group has a staircase from the first cell of its front to its last,
+// the first group's on top; dominated cells are on none.
 func TestParetoByHand(t *testing.T) {
 	d := &Data{kind: kindNamed("pareto"), X: "x", Y: "y", XNumeric: true, MinimizeX: true, MaximumY: true, GroupNames: values("a", "b", "c"), Facets: make([]tables.Value, 1)}
 	for _, c := range [][3]float64{{0, 20, 30}, {0, 60, 80}, {0, 70, 50}, {1, 40, 20}, {1, 90, 60}, {2, 110, 10}, {2, 150, 40}} { // group, x and y
@@ -49,7 +49,7 @@ func TestParetoByHand(t *testing.T) {
 	}
 }
 
-// TestHeatMapLabelsByHand: a cell of a heat map on 200 by 100 points has its number where it is more than 10 points high, and 2 points wider
+// TestHeatMapLabelsByHand: on 200 by 100 points, a heat map's cell shows its number if it is more than 10 points high and 2 points wider
 // than the number.
 func TestHeatMapLabelsByHand(t *testing.T) {
 	for _, c := range []struct {
@@ -68,7 +68,7 @@ func TestHeatMapLabelsByHand(t *testing.T) {
 	}
 }
 
-// TestStackSignsByHand: the sign of a part of a stack stands a point above the part, in the middle of the stack, as that of a bar does.
+// TestStackSignsByHand: the sign of a part of a stack is a point above the part, in the middle of the stack, as for a bar.
 func TestStackSignsByHand(t *testing.T) {
 	at := func(kind string) map[string]vg.Point {
 		d := &Data{kind: kindNamed(kind), X: "x", Group: "g", XNames: values("p"), GroupNames: values("a", "b"), Facets: make([]tables.Value, 1)}
@@ -86,7 +86,7 @@ func TestStackSignsByHand(t *testing.T) {
 		return signs
 	}
 	stack, beside := at("stack"), at("bar")
-	for sign, x := range map[string]vg.Length{"†": 60, "‡": 140} { // of bars beside each other; of the stack it is 100
+	for sign, x := range map[string]vg.Length{"†": 60, "‡": 140} { // of bars side by side; the stack's is 100
 		want := vg.Point{X: beside[sign].X + 100 - x, Y: beside[sign].Y}
 		if sign == "‡" {
 			want.Y += 20 // on top of the first part

@@ -73,8 +73,8 @@ func FuzzDefinition(f *testing.F) {
 	})
 }
 
-// TestPointNames: names of points lose what the figure shows elsewhere, so that
-// variants of two models have the same names, and keep the rest.
+// TestPointNames: names of points drop what the figure shows elsewhere, so that variants of two
+// models have the same names.
 func TestPointNames(t *testing.T) {
 	table := &tables.Table{
 		Columns: []string{"point", "run.model", "node.memory_capacity_bytes", "run.seed", "status", "tbt_mean_ms"},
@@ -107,7 +107,7 @@ func TestPointNames(t *testing.T) {
 	if got := strings.Join(list.Map(d.GroupNames, tables.Value.String), "; "); got != "naive; overlap, all" {
 		t.Errorf("groups %q", got)
 	}
-	// A long name gives way to a number, which a line under the plots spells out; a table has the name.
+	// A number replaces a long name and is explained below the plots; a table has the name.
 	long := "model=a,ranksets=16,sub_batches=2,min_prefill_tokens=1408,balance=random"
 	table.Rows[0][0] = tables.Of(long)
 	d, err = Select(table, Selection{Kind: "bar", X: "point", Y: "tbt_mean_ms", NormalizeTo: "point=" + long})

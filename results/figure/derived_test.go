@@ -33,8 +33,8 @@ func tableOf(t interface {
 	return table
 }
 
-// TestCDF: at every value of a group the curve has the share of the group's rows up to
-// it, whatever their order; rows without a value do not count.
+// TestCDF: at every value the curve is the share of the group's rows up to it, in any order; rows
+// without a value do not count.
 func TestCDF(t *testing.T) {
 	dir := t.TempDir()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -92,8 +92,7 @@ func TestCDF(t *testing.T) {
 	}
 }
 
-// TestStack: the bars of a stack have areas like their values, and lie on top of each
-// other.
+// TestStack: the parts of a stacked bar have areas proportional to their values and do not overlap.
 func TestStack(t *testing.T) {
 	table := tableOf(t, "system,work_ms,idle_ms\nx,10,30\n")
 	d, err := Select(table, Selection{Kind: "stack", X: "system", Y: "work_ms,idle_ms"})
@@ -111,7 +110,7 @@ func TestStack(t *testing.T) {
 	var count [2]int
 	lowest, highest := [2]int{}, [2]int{1 << 20, 1 << 20}
 	bounds := picture.Bounds()
-	for y := 100; y < bounds.Max.Y; y++ { // under the legend
+	for y := 100; y < bounds.Max.Y; y++ { // below the legend
 		for x := range bounds.Max.X {
 			for group := range count {
 				if color.RGBAModel.Convert(picture.At(x, y)) == tint(styleColor(group), 0.65) {

@@ -15,12 +15,12 @@ import (
 	"github.com/l3sim/l3sim/results/tables"
 )
 
-// drawing is a plotter of a function.
+// drawing is a plotter made of a function.
 type drawing func(c draw.Canvas, p *plot.Plot)
 
 func (d drawing) Plot(c draw.Canvas, p *plot.Plot) { d(c, p) }
 
-// lines returns the strokes of a drawing, by their first and last points, and the points between which everything lies.
+// lines returns a drawing's strokes by their first and last points, and the bounding box of everything.
 func lines(all painted) (ends []string) {
 	for _, path := range all.stroke {
 		first, last := path[0].Pos, path[len(path)-1].Pos
@@ -29,7 +29,7 @@ func lines(all painted) (ends []string) {
 	return ends
 }
 
-// TestKindsByHand: what each kind of figure needs of its data, and how it stands on the axes.
+// TestKindsByHand: the data that each kind of figure needs, and its axes.
 func TestKindsByHand(t *testing.T) {
 	for _, c := range []struct {
 		name                                                    string
@@ -113,7 +113,8 @@ func TestHouseByHand(t *testing.T) {
 	}
 }
 
-// TestThumbsByHand: a group's sample in the legend fills the place from its left end on, at the height of its name.
+// TestThumbsByHand: a group's sample in the legend fills its place from the left end, at the height of the group's
+// name.
 func TestThumbsByHand(t *testing.T) {
 	at := vg.Point{X: 30, Y: 40}
 	draws := func(thumb func(c *draw.Canvas, at vg.Point, style int)) painted {
@@ -142,7 +143,7 @@ func TestThumbsByHand(t *testing.T) {
 	if len(bar.boxes) == 0 || bar.boxes[0][:len("30,35.5 to")] != "30,35.5 to" || bar.boxes[0][:len(fmt.Sprintf("30,35.5 to %d,44.5", 30+legendThumb))] != fmt.Sprintf("30,35.5 to %d,44.5", 30+legendThumb) {
 		t.Errorf("a bar %v", bar.boxes)
 	}
-	// The last one in a legend with references is theirs: hollow.
+	// The last sample of a legend with references stands for them: hollow.
 	l := &legend{data: &Data{GroupNames: make([]tables.Value, 2), kind: kindNamed("line")}}
 	hollow := paint(t, drawing(func(c draw.Canvas, _ *plot.Plot) { l.thumb(&c, at, 2) }), [2]float64{0, 1}, [2]float64{0, 1})
 	if want := fmt.Sprintf("%g,40 to %g,40", 30+legendThumb/2.-4, 30+legendThumb/2.-4); !slices.Equal(lines(hollow), []string{want}) {
@@ -156,7 +157,7 @@ func TestThumbsByHand(t *testing.T) {
 	}
 }
 
-// TestSignsByHand: the sign of a cell stands beside its point or centred over it, in the size of other texts.
+// TestSignsByHand: a cell's sign is beside its point or centred over it, in the size of other texts.
 func TestSignsByHand(t *testing.T) {
 	d := &Data{}
 	at := vg.Point{X: 100, Y: 50}
@@ -183,7 +184,7 @@ func TestSignsByHand(t *testing.T) {
 	}
 }
 
-// TestTicksByHand: ticks at values of the data, at powers of ten, of which every so many have a label, and at round numbers.
+// TestTicksByHand: ticks at values of the data, at round numbers, and at powers of ten, some of which have a label.
 func TestTicksByHand(t *testing.T) {
 	labels := func(ticks []plot.Tick) (all []string) {
 		for _, tick := range ticks {
@@ -213,7 +214,7 @@ func TestTicksByHand(t *testing.T) {
 	if minor < 3*8 {
 		t.Errorf("%d ticks between powers of ten, by hand 24 at least", minor)
 	}
-	wide := ticker{scale: scale{size: 1}, logarithmic: true}.Ticks(0, 2*maxTicks) // every third power has a label, and nothing else a tick
+	wide := ticker{scale: scale{size: 1}, logarithmic: true}.Ticks(0, 2*maxTicks) // every third power has a label, and only powers have ticks
 	for i, tick := range wide {
 		if want := float64(3 * i); tick.Label == "" || tick.Value < want-1e-9 || tick.Value > want+1e-9 {
 			t.Errorf("tick %d at %v: %q", i, tick.Value, tick.Label)
@@ -228,7 +229,7 @@ func TestTicksByHand(t *testing.T) {
 	}
 }
 
-// TestOverlapByHand: boxes overlap where they share more than an edge.
+// TestOverlapByHand: boxes overlap if they share more than an edge.
 func TestOverlapByHand(t *testing.T) {
 	box := func(x, y, w, h vg.Length) vg.Rectangle {
 		return vg.Rectangle{Min: vg.Point{X: x, Y: y}, Max: vg.Point{X: x + w, Y: y + h}}
@@ -244,7 +245,7 @@ func TestOverlapByHand(t *testing.T) {
 	}
 }
 
-// TestUnityByHand: the line at 1 goes through the whole width at its height, where values are relative to a baseline and 1 is among them.
+// TestUnityByHand: the line at 1 spans the whole width if values are relative to a baseline and 1 is on the axis.
 func TestUnityByHand(t *testing.T) {
 	a := &axes{data: &Data{kind: kindNamed("line")}}
 	a.yMin, a.yMax = 0, 4

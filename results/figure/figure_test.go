@@ -91,8 +91,8 @@ func TestSeveralColumns(t *testing.T) {
 	}
 }
 
-// TestSelectRefuses: rows are never averaged over what the figure does not
-// show, and no column is guessed.
+// TestSelectRefuses: rows are never averaged over keys that the figure does not show, and no column
+// is guessed.
 func TestSelectRefuses(t *testing.T) {
 	for _, c := range []struct {
 		selection Selection
@@ -121,8 +121,8 @@ func TestSelectRefuses(t *testing.T) {
 	}
 }
 
-// TestWrite draws every kind in every format: twice the same bytes, a picture of
-// the right size that holds the colours of all groups, text in the SVG.
+// TestWrite draws every kind in every format: equal bytes twice, a picture of the right size with
+// the colours of all groups, text in the SVG.
 func TestWrite(t *testing.T) {
 	table := sample(t)
 	for _, kind := range Kinds() {
@@ -194,7 +194,7 @@ func checkPNG(t *testing.T, kind string, r io.Reader) {
 	}
 }
 
-// TestStylesDiffer: no two groups look the same without colour either.
+// TestStylesDiffer: no two groups look the same, even without colour.
 func TestStylesDiffer(t *testing.T) {
 	lines, bars := map[string]int{}, map[string]int{}
 	for g := range MaxGroups {
@@ -217,8 +217,7 @@ func TestStylesDiffer(t *testing.T) {
 	}
 }
 
-// TestHatchLines: all lines lie in the rectangle, end on its border, and run in
-// their direction at their distance.
+// TestHatchLines: all lines end on the rectangle's border, at the given direction and distance.
 func TestHatchLines(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w, h := rapid.Float64Range(0.1, 50).Draw(t, "w"), rapid.Float64Range(0.1, 300).Draw(t, "h")
@@ -293,7 +292,7 @@ func TestQuantile(t *testing.T) {
 	}
 }
 
-// TestTicksAtValues: ticks of a key stand at its values, but where one's label would touch the last.
+// TestTicksAtValues: ticks of a key are at its values, unless a label would touch the one before.
 func TestTicksAtValues(t *testing.T) {
 	var values []float64
 	for v := 1.0; v <= 4096; v *= 2 {

@@ -16,14 +16,14 @@ import (
 	"github.com/l3sim/l3sim/results/tables"
 )
 
-// painted is what a plotter has drawn: filled boxes with their colours, texts by their middle, and lines.
+// painted is a plotter's output: filled boxes with their colours, texts by their middle, and lines.
 type painted struct {
 	boxes  []string
 	texts  []string
 	stroke []vg.Path
 }
 
-// paint has a plotter draw on a canvas of 200 by 100 points whose axes run over these ranges.
+// paint makes a plotter draw on a canvas of 200 by 100 points whose axes have these ranges.
 func paint(t *testing.T, of plot.Plotter, x, y [2]float64) (all painted) {
 	t.Helper()
 	p := plot.New()
@@ -47,8 +47,8 @@ func paint(t *testing.T, of plot.Plotter, x, y [2]float64) (all painted) {
 	return all
 }
 
-// TestCellsOfAGrid: two columns and two rows of cells of 100 by 50 points, the first row on top. An empty cell is not drawn, a dark one has a light text, a text that has no room is left
-// out, and marked ones have an outline.
+// TestCellsOfAGrid: two columns and two rows of cells of 100 by 50 points, the first row on top. Empty cells are not drawn, dark ones have light text, text without room is left out, and
+// marked cells have an outline.
 func TestCellsOfAGrid(t *testing.T) {
 	cells := map[[2]int]struct {
 		share  float64
@@ -78,7 +78,7 @@ func TestCellsOfAGrid(t *testing.T) {
 	}
 }
 
-// texts returns where texts stand in a figure, by the text, and the figure's size.
+// texts returns the position of each text in a figure, and the figure's size.
 func texts(t *testing.T, svg string) (at map[string][2]float64, width, height float64) {
 	t.Helper()
 	at = map[string][2]float64{}
@@ -97,7 +97,7 @@ func texts(t *testing.T, svg string) (at map[string][2]float64, width, height fl
 	return at, width, height
 }
 
-// TestPanelsOfGrids: panels stand below one another under the title, each as high as its rows need.
+// TestPanelsOfGrids: panels are below one another under the title, each as high as its rows need.
 func TestPanelsOfGrids(t *testing.T) {
 	cell := func(int, int) (float64, string, bool) { return 0.2, "", false }
 	g := Grids{Title: "All", Panels: []Grid{{Title: "First", X: "x", Columns: 3, Rows: []string{"r1", "r2"}, Cell: cell}, {Title: "Second", X: "x", Columns: 3, Rows: []string{"s1", "s2", "s3"}, Cell: cell}}}
@@ -140,7 +140,7 @@ func TestPanelsOfGrids(t *testing.T) {
 	}
 }
 
-// TestNamesBesideBars: a bar's name stands in it, or behind it where that has room before the next bar; else nowhere. A bar of no time is a line.
+// TestNamesBesideBars: a bar's name is in it, or after it if there is room before the next bar, or left out. A bar of zero time is a line.
 func TestNamesBesideBars(t *testing.T) {
 	l := &Lanes{Lanes: []Lane{{Bars: []Bar{{From: 0, To: 2, Label: "outside"}, {From: 50, To: 52, Label: "crowded"}, {From: 55, To: 100, Label: "in"}, {From: 103, To: 103, Label: "ends the lane all too far"}}}}}
 	all := paint(t, l, [2]float64{0, 110}, [2]float64{-0.5, 0.5})
@@ -161,7 +161,8 @@ func TestNamesBesideBars(t *testing.T) {
 	}
 }
 
-// TestPagesByHand: three figures in two columns: two beside one another, the third below the first, as high as the highest of each row.
+// TestPagesByHand: three figures in two columns: two side by side, the third below the first; each row is as high as its highest
+// figure.
 func TestPagesByHand(t *testing.T) {
 	const table = "id,time_ms,model\n1,5,a\n2,9,b\n3,7,a\n"
 	page := func(across int, titles ...string) (map[string][2]float64, float64, float64) {
@@ -196,7 +197,7 @@ func TestPagesByHand(t *testing.T) {
 	if err := p.Add(tableOf(t, table), Selection{Kind: "cdf", X: "nothing"}, ""); err == nil || len(p.frames) != 0 {
 		t.Errorf("%d figures of a column that is not there", len(p.frames))
 	}
-	// How many facets stand side by side, and how large they are.
+	// The number of facets side by side, and their size.
 	facets := func(n, millimetres int) string {
 		d := &Data{Facets: make([]tables.Value, n)}
 		d.Width = float64(millimetres)

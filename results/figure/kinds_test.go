@@ -9,7 +9,7 @@ import (
 	"gonum.org/v1/plot"
 )
 
-// TestNewKind draws a kind that is one entry and nowhere else known: it gets its cells, its axes, a legend and a table.
+// TestNewKind draws a kind that is only one entry of the list: it gets its cells, its axes, a legend and a table.
 func TestNewKind(t *testing.T) {
 	t.Parallel()
 	drawn := 0
@@ -33,7 +33,7 @@ func TestNewKind(t *testing.T) {
 	}
 }
 
-// TestKindsAreComplete: each entry can be drawn, and what it needs it does not refuse.
+// TestKindsAreComplete: each entry can be drawn, and does not refuse what it needs.
 func TestKindsAreComplete(t *testing.T) {
 	t.Parallel()
 	for _, k := range kinds {

@@ -35,7 +35,7 @@ func TestLanes(t *testing.T) {
 	}
 }
 
-// TestStepOfOne: the curve of one sample rises from nothing to all of it.
+// TestStepOfOne: the curve of one sample rises from 0 to 1.
 func TestStepOfOne(t *testing.T) {
 	d, err := Select(tableOf(t, "id,time_ms\n1,5\n"), Selection{Kind: "cdf", X: "time_ms"})
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/l3sim/l3sim/results/tables"
 )
 
-// built is a table of designs, of which boards says which have too many DIMMs, and watts what each DIMM draws of 10 W.
+// built is a table of designs; boards says which have too many DIMMs, and watts what each DIMM draws of 10 W.
 func built(boards func(system string, ranks int) bool, watts func(system string) float64) *tables.Table {
 	t := &tables.Table{Columns: []string{tables.PointColumn, "run.system", "node.ranksets", tables.SeedColumn, tables.StatusColumn,
 		"output_tokens_per_s", "tbt_p99_ms", "beyond_boards", "dimm_peak_w", "dimm_limit_w"}}
@@ -23,8 +23,8 @@ func built(boards func(system string, ranks int) bool, watts func(system string)
 	return t
 }
 
-// TestMarks: what all runs exceed stands under the figure alone, what all of a group or an x exceed behind its name, all else beside
-// its cell. Every kind of figure that can shows it.
+// TestMarks: a sign that applies to all runs is below the figure only, to a whole group or x behind its name, and else beside the
+// cell. Every kind of figure that can shows it.
 func TestMarks(t *testing.T) {
 	eight := func(_ string, ranks int) bool { return ranks == 8 }
 	of := func(system string) float64 { return map[string]float64{"gpu-only": 0, "l3": 15}[system] }
@@ -80,7 +80,8 @@ func TestMarks(t *testing.T) {
 	}
 }
 
-// TestMarkedTable: for people the numbers have the signs; what all runs exceed is said once.
+// TestMarkedTable: in tables for people the numbers have signs; one that applies to all runs is
+// stated once.
 func TestMarkedTable(t *testing.T) {
 	d, err := Select(built(func(_ string, ranks int) bool { return ranks == 8 }, func(string) float64 { return 15 }),
 		Selection{Kind: "line", X: "ranksets", Y: "output_tokens_per_s", Group: "system"})
@@ -96,7 +97,7 @@ func TestMarkedTable(t *testing.T) {
 	}
 }
 
-// TestAbsentBar: a bar that is not there has a mark, unless nothing at its x is.
+// TestAbsentBar: a missing bar has a mark, unless its x has no bars at all.
 func TestAbsentBar(t *testing.T) {
 	table := built(func(string, int) bool { return false }, func(string) float64 { return 0 })
 	table.Rows[4][5] = tables.Value{} // l3 with 4 ranksets has no result
@@ -121,7 +122,7 @@ func TestAbsentBar(t *testing.T) {
 	}
 }
 
-// TestUnity: values relative to a baseline have a line at it where it is in sight.
+// TestUnity: values relative to a baseline have a line at 1 if it is on the axis.
 func TestUnity(t *testing.T) {
 	table := built(func(string, int) bool { return false }, func(string) float64 { return 0 })
 	for _, c := range []struct {
@@ -143,8 +144,8 @@ func TestUnity(t *testing.T) {
 	}
 }
 
-// TestNamedPoints: the best points of a cloud have their names, a number where these are long, which the notes spell out; not where
-// the groups are the designs, nor where nobody knows what is better.
+// TestNamedPoints: the best points of a cloud have names, or numbers that the notes explain if names are long; not if the groups
+// are the designs, nor if the better direction is unknown.
 func TestNamedPoints(t *testing.T) {
 	table := built(func(string, int) bool { return false }, func(string) float64 { return 0 })
 	names := func(s Selection) string {

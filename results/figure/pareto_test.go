@@ -36,13 +36,13 @@ func all(n int) []int {
 	return indices
 }
 
-// atLeast says that a is at least as good as b in x and y, and in z where third.
+// atLeast says that a is at least as good as b in x and y, and if third in z.
 func (d *Data) atLeast(a, b *Cell, third bool) bool {
 	good := func(a, b float64, maximize bool) bool { return a == b || a > b == maximize }
 	return good(a.XValue, b.XValue, !d.MinimizeX) && good(a.Mean(), b.Mean(), d.MaximumY) && (!third || good(a.ZValue, b.ZValue, d.MaximizeZ))
 }
 
-// TestFront compares fronts with their definition, whichever way they look.
+// TestFront compares fronts with their definition, for all directions.
 func TestFront(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cells := cloud(t)
@@ -61,8 +61,8 @@ func TestFront(t *testing.T) {
 	})
 }
 
-// TestStaircase: the line goes along the axes, through every cell of the front,
-// and what lies on it is reached: some cell is at least as good.
+// TestStaircase: the line runs parallel to the axes through every cell of the front, and every
+// point on it is attained: some cell is at least as good.
 func TestStaircase(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cells := cloud(t)
@@ -89,8 +89,8 @@ func TestStaircase(t *testing.T) {
 	})
 }
 
-// space is a table of three goals of which memory is a key: throughput grows
-// with memory and, against the latency, with the batch.
+// space is a table of three goals, of which memory is a key: throughput grows with memory and, at
+// the expense of latency, with the batch.
 func space(t testing.TB) *tables.Table {
 	var b strings.Builder
 	b.WriteString("point,node.memory_capacity_bytes,scheduler.batch,run.seed,status,error,config_sha256,output_tokens_per_s,tbt_p99_ms\n")
@@ -114,8 +114,8 @@ func space(t testing.TB) *tables.Table {
 	return table
 }
 
-// TestGoals: goals name the axes and their directions, and the third becomes
-// levels, the strictest first, that every cell is on the right side of.
+// TestGoals: goals name the axes and their directions; the third becomes levels, the strictest
+// first, and every cell is on the right side of its level.
 func TestGoals(t *testing.T) {
 	table := space(t)
 	d, err := Select(table, Selection{Kind: "pareto", Goals: "max output_tokens_per_s, min tbt_p99_ms, min memory_capacity"})
@@ -128,7 +128,7 @@ func TestGoals(t *testing.T) {
 	if got := strings.Join(list.Map(d.GroupNames, tables.Value.String), "; "); got != "up to 2 TiB; up to 3 TiB; up to 6 TiB; up to 8 TiB" {
 		t.Errorf("levels %s", got)
 	}
-	if len(d.Cells) != 48 { // 6 memories of 8 batches, the seeds of each as one
+	if len(d.Cells) != 48 { // 6 memories × 8 batches, seeds averaged
 		t.Errorf("%d cells", len(d.Cells))
 	}
 	limits := []float64{2, 3, 6, 8}
@@ -167,8 +167,8 @@ func TestGoalsRefused(t *testing.T) {
 	}
 }
 
-// TestLeftOut: of a point of which one seed failed, or has no latency, the other
-// seed is not drawn either, so that the figure has the points that Explore has.
+// TestLeftOut: if one seed of a point failed or has no latency, the other seed is not drawn either,
+// so that the figure has the same points as Explore.
 func TestLeftOut(t *testing.T) {
 	for _, goals := range []string{"max output_tokens_per_s, min tbt_p99_ms", "max output_tokens_per_s, min batch, min memory_capacity"} {
 		table := space(t)
@@ -209,9 +209,9 @@ func TestLeftOut(t *testing.T) {
 	}
 }
 
-// TestLogarithmicAxes: a Pareto front or a scatter over a factor of 16 and more has a
-// logarithmic axis, with ticks at powers of ten, also where an error bar reaches
-// below zero; one with a zero, over less, or with most values not at its low end has none.
+// TestLogarithmicAxes: a Pareto front or a scatter over a factor of 16 or more has a logarithmic
+// axis with ticks at powers of ten, even if an error bar reaches below zero; not with a zero, a
+// smaller range, or most values away from the low end.
 func TestLogarithmicAxes(t *testing.T) {
 	cells := func(points ...float64) []Cell {
 		var c []Cell
@@ -268,8 +268,8 @@ func TestLogarithmicAxes(t *testing.T) {
 	}
 }
 
-// TestThreeGoalsDrawn: the colours of all levels are there, the legend and the
-// axes say what is meant, and the bytes are the same twice.
+// TestThreeGoalsDrawn: all levels have their colours, legend and axes are labelled, and the bytes
+// are the same twice.
 func TestThreeGoalsDrawn(t *testing.T) {
 	d, err := Select(space(t), Selection{Kind: "pareto", Goals: "max output_tokens_per_s, min tbt_p99_ms, min memory_capacity"})
 	if err != nil {

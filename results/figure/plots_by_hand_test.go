@@ -22,8 +22,8 @@ func values(names ...string) (all []tables.Value) {
 	return all
 }
 
-// TestBarsByHand: on 200 by 100 points, x from -0.5 to 1.5 and y from -10 to 10, a bar of two stands from 10 to 50 of the 100
-// points of its x, and reaches from the line at 0 up or down.
+// TestBarsByHand: on 200 by 100 points, x from -0.5 to 1.5 and y from -10 to 10, one of two bars covers 10 to 50 of the 100
+// points of its x, and reaches up or down from the line at 0.
 func TestBarsByHand(t *testing.T) {
 	d := &Data{kind: kindNamed("bar"), X: "x", Group: "g", Facet: "f", XNames: values("p", "q"), GroupNames: values("a", "b"), Facets: values("one", "two")}
 	d.Cells = []Cell{{Samples: []float64{4}, sign: "†"}, {Group: 1, Samples: []float64{-6}, sign: "‡"}, {X: 1, Group: 1, Samples: []float64{1, 3}, sign: "+"}, {Facet: 1, Samples: []float64{9}}, {Facet: 1, Group: 1, Samples: []float64{9}}}
@@ -44,7 +44,8 @@ func TestBarsByHand(t *testing.T) {
 	if want := []string{"10,50 to 50,70", "50,20 to 90,50", "150,50 to 190,60"}; !slices.Equal(boxes, want) {
 		t.Errorf("bars %v, by hand %v", boxes, want)
 	}
-	// Signs stand over the bars, of negative ones over the line at 0, and over error bars, here of sqrt(2). The first group has none at q.
+	// Signs are above the bars, of negative ones above the line at 0, and above error bars, here of sqrt(2). The first group has none at
+	// q.
 	if base := signs["†"] - 70; signs["‡"] != base+50 || math.Abs(signs["+"]-(base+60+5*math.Sqrt2)) > 1e-9 || signs[absentSign] != base+50 || len(signs) != 4 {
 		t.Errorf("signs %v", signs)
 	}
@@ -56,7 +57,7 @@ func TestBarsByHand(t *testing.T) {
 		t.Errorf("%+v has no result", got)
 	}
 
-	// References stand in the middle of the bar, 4 points to its left.
+	// References are in the middle of the bar, their left end 4 points to the left.
 	d.references = []placed{{cell: &d.Cells[1], group: 1, y: 4}, {cell: &d.Cells[3], group: 0, y: 1}, {group: 1, y: 2}}
 	a := &axes{data: d}
 	if got, want := lines(paint(t, &references{d, 0, a}, [2]float64{-0.5, 1.5}, [2]float64{-10, 10})), []string{"66,70 to 66,70", "0,60 to 200,60", "191,60 to 191,60"}; !slices.Equal(got, want) {
@@ -67,7 +68,7 @@ func TestBarsByHand(t *testing.T) {
 	}
 }
 
-// TestMarkersByHand: of 60 cells of a line a tenth of the sixths has a marker; from 100 cells on those of a cloud are small.
+// TestMarkersByHand: of 60 cells of a line every sixth has a marker; a cloud of 100 cells or more has small ones.
 func TestMarkersByHand(t *testing.T) {
 	glyphs := func(kind string, cells, groups int) (widths []vg.Length) {
 		d := &Data{kind: kindNamed(kind), XNumeric: true, X: "x", GroupNames: values("a", "b")[:groups]}
@@ -102,7 +103,7 @@ func TestMarkersByHand(t *testing.T) {
 	}
 }
 
-// TestAsideByHand: lines with error bars stand 5 points beside one another around their x, or as near as half of the gap allows.
+// TestAsideByHand: lines with error bars are 5 points apart around their x, or as close as half of the gap requires.
 func TestAsideByHand(t *testing.T) {
 	d := &Data{kind: kindNamed("line"), XNumeric: true, GroupNames: values("a", "b", "c"), Cells: []Cell{{XValue: 1, Samples: []float64{1, 2}}, {XValue: 2, Samples: []float64{1}}}}
 	for gap, want := range map[vg.Length][3]vg.Length{100: {-5, 0, 5}, 12: {-2, 0, 2}} {
@@ -122,8 +123,8 @@ func TestAsideByHand(t *testing.T) {
 	}
 }
 
-// TestLinesAside: of two lines with an error bar at their first point, on 50 points of x a unit and 10 of y, the first one stands 2.5 points
-// to the left, its error bar of sqrt(2) with it, and the second one as far to the right.
+// TestLinesAside: two lines with an error bar at their first point, at 50 points per unit of x and 10 of y: the first line is shifted 2.5
+// points to the left with its error bar of sqrt(2), the second to the right.
 func TestLinesAside(t *testing.T) {
 	d := &Data{kind: kindNamed("line"), XNumeric: true, X: "x", GroupNames: values("a", "b")}
 	for group := range 2 {
@@ -135,7 +136,7 @@ func TestLinesAside(t *testing.T) {
 		"52.5,20 to 102.5,40", "52.5,5.858 to 52.5,34.14", "50,5.858 to 55,5.858", "50,34.14 to 55,34.14"}; !slices.Equal(got, want) {
 		t.Errorf("%q, by hand %q", got, want)
 	}
-	// References stand with their lines. A marker begins 4 points to the left.
+	// References move with their lines. A marker begins 4 points to the left.
 	d.references = []placed{{cell: &d.Cells[2], group: 1, y: 6}, {cell: &d.Cells[1], group: 0, y: 7}}
 	if got, want := lines(paint(t, &references{d, 0, &axes{data: d}}, [2]float64{0, 4}, [2]float64{0, 10})), []string{"48.5,60 to 48.5,60", "93.5,70 to 93.5,70"}; !slices.Equal(got, want) {
 		t.Errorf("references %q, by hand %q", got, want)
@@ -158,7 +159,8 @@ func TestStepsByHand(t *testing.T) {
 	}
 }
 
-// TestNamesBesidePoints: eight points have names, the ends of the front among them; a name goes where it has room within the plot.
+// TestNamesBesidePoints: eight points have names, including the ends of the front; a name is placed where it has room within the
+// plot.
 func TestNamesBesidePoints(t *testing.T) {
 	d := &Data{kind: kindNamed("pareto"), MinimizeX: true, MaximumY: true, Facets: values("one", "two")}
 	for i := range 10 {
@@ -198,7 +200,7 @@ func TestNamesBesidePoints(t *testing.T) {
 	}
 	w := textStyle(d.text(7)).Width("abc")
 	free := at(vg.Point{X: 50, Y: 50})["abc"]
-	rise := free.Y - 50 // of its middle over the point, 1 and half of 8 points, with the baseline below it
+	rise := free.Y - 50 // of its middle above the point: 1 and half of 8 points, and the descent
 	for _, c := range []struct {
 		points []vg.Point
 		want   vg.Point
@@ -216,7 +218,8 @@ func TestNamesBesidePoints(t *testing.T) {
 	}
 }
 
-// TestLayoutByHand: facets stand three side by side, four in two rows, and on paper as many as have 110 points.
+// TestLayoutByHand: up to three facets are side by side, four in two rows, and on paper as many as have 110
+// points each.
 func TestLayoutByHand(t *testing.T) {
 	for _, c := range []struct {
 		facets                         int
@@ -237,7 +240,7 @@ func TestLayoutByHand(t *testing.T) {
 			t.Errorf("%+v: %d of %v by %v, all together %v by %v in %d rows", c, across, width, height, f.width, f.height, f.down)
 		}
 	}
-	// A heat map of many rows has 13 points for each beside 60 for the rest, a picture on paper, too. No other kind grows.
+	// A heat map of many rows has 13 points for each row plus 60, on paper, too. No other kind grows.
 	for _, c := range []struct {
 		facets, rows int
 		width        float64
@@ -258,7 +261,7 @@ func TestLayoutByHand(t *testing.T) {
 			}
 		}
 	}
-	// Facets beside or above a full row leave the labels of axes to these.
+	// Facets beside or above a full row leave the axis labels to that row.
 	var text strings.Builder
 	text.WriteString("facet,x,speed\n")
 	for facet := range 5 {
@@ -279,7 +282,7 @@ func TestLayoutByHand(t *testing.T) {
 	}
 }
 
-// TestUnityIsDrawn: once, whether under the data or over bars.
+// TestUnityIsDrawn: the line is drawn once, under the data or over bars.
 func TestUnityIsDrawn(t *testing.T) {
 	for _, kind := range []string{"line", "bar", "stack"} {
 		d, err := Select(tableOf(t, "g,x,speed\na,1,1\na,2,2\nb,1,3\nb,2,5\n"), Selection{Kind: kind, X: "x", Y: "speed", Group: "g", NormalizeTo: "g=a"})
@@ -305,7 +308,7 @@ func TestUnityIsDrawn(t *testing.T) {
 	}
 }
 
-// TestTurnedNames: names that have no room are turned by 36 degrees, and end at their ticks.
+// TestTurnedNames: names without room are turned by 36 degrees, and end at their ticks.
 func TestTurnedNames(t *testing.T) {
 	for name, want := range map[string]float64{"a": 0, strings.Repeat("long ", 30): math.Pi / 5} {
 		d := &Data{kind: kindNamed("bar"), XNames: values("x", name), Facets: make([]tables.Value, 1)}
@@ -317,7 +320,7 @@ func TestTurnedNames(t *testing.T) {
 	}
 }
 
-// TestStylesRepeat: behind the last dashes and hatches the first ones come again.
+// TestStylesRepeat: after the last dashes and hatches the first ones repeat.
 func TestStylesRepeat(t *testing.T) {
 	for i := range len(dashes) {
 		if got := styleLine(i + len(dashes)).Dashes; !slices.Equal(got, dashes[i]) {
@@ -335,7 +338,7 @@ func TestStylesRepeat(t *testing.T) {
 	}
 }
 
-// TestHeatMapsByHand: a table has a row for each cell with its y, cells of one value are of the middle colour, and there is no legend.
+// TestHeatMapsByHand: a table has a row for each cell with its y; cells of a single value have the middle colour; there is no legend.
 func TestHeatMapsByHand(t *testing.T) {
 	of := func(norm string) *Data {
 		d, err := Select(tableOf(t, "a,b,latency_ms\n1,p,4\n2,p,8\n1,q,8\n2,q,8\n"), Selection{Kind: "heatmap", X: "a", Y: "b", Z: "latency_ms", NormalizeTo: norm})
@@ -378,13 +381,14 @@ func TestHeatMapsByHand(t *testing.T) {
 			}
 		}
 	}
-	// Several columns are no rows of a heat map.
+	// A heat map refuses several columns as rows.
 	if _, err := Select(tableOf(t, "a,b_s,c_s,z\n1,2,3,4\n"), Selection{Kind: "heatmap", X: "a", Y: "b_s,c_s", Z: "z"}); err == nil || !strings.Contains(err.Error(), "b_s,c_s") {
 		t.Errorf("%v", err)
 	}
 }
 
-// TestMeltedNames: columns of one unit share the words that they begin with, times are times, and others values.
+// TestMeltedNames: columns of one unit share the words that they begin with; times are called times, and others
+// values.
 func TestMeltedNames(t *testing.T) {
 	for columns, want := range map[string]string{
 		"tbt_mean_ms,tbt_p99_ms": "tbt_ms", "mean_ms,p99_ms": "time_ms", "left_bytes,right_bytes": "value_bytes", "left,right": "value", "a_us,b_us": "time_us", "tbt_ms,tbt_p99_ms": "all_tbt_ms", "ttft_ms,tbt_ms": "time_ms",
@@ -396,7 +400,7 @@ func TestMeltedNames(t *testing.T) {
 	}
 }
 
-// TestBaselinesByHand: there is one row to divide by, and it is not 0.
+// TestBaselinesByHand: exactly one row divides, and it is not 0.
 func TestBaselinesByHand(t *testing.T) {
 	for rows, want := range map[string]string{"a,1,2\na,1,3\nb,1,4\n": "one row of these", "a,1,0\nb,1,4\n": "above 0", "a,2,5\nb,1,4\n": "a row to divide by", "a,1,2\nb,1,4\n": ""} {
 		_, err := Select(tableOf(t, "g,x,speed\n"+rows), Selection{Kind: "line", X: "x", Y: "speed", Group: "g", NormalizeTo: "g=a"})
@@ -406,7 +410,7 @@ func TestBaselinesByHand(t *testing.T) {
 	}
 }
 
-// TestWaysOfFronts: much of what is better high, little of times and of keys.
+// TestWaysOfFronts: metrics where more is better are maximised, times and keys minimised.
 func TestWaysOfFronts(t *testing.T) {
 	for _, c := range []struct {
 		x, y, z                         string
@@ -454,7 +458,7 @@ func TestFiguresOfPages(t *testing.T) {
 	}
 	for i := range 4 {
 		title, column, row := fmt.Sprintf("title %d", i), float64(i%2), float64(i/2)
-		// as high as the first one's, a row's height lower
+		// at the first title's place, a row lower
 		if got, want := middle(title), float64(two.width)*(column+0.5); math.Abs(got-want) > 0.1 || math.Abs(at[title][1]-at["title 0"][1]-row*float64(high)) > 0.1 {
 			t.Errorf("%s is at %v, %v; by hand %v, %v lower than the first", title, got, at[title][1], want, row*float64(high))
 		}

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestRefer: a reference is its factor times the figure's own number, widens the axis, and has an entry
-// in the legend; what is not in the figure is an error.
+// TestRefer: a reference is its factor times the figure's own number, extends the axis, and has an
+// entry in the legend; one that matches nothing in the figure is an error.
 func TestRefer(t *testing.T) {
 	d, err := Select(sample(t), Selection{Kind: "line", X: "ranksets", Y: "output_tokens_per_s", Group: "channels"})
 	if err != nil {
@@ -36,7 +36,7 @@ func TestRefer(t *testing.T) {
 	}
 }
 
-// TestLegendOfReferences: references have one entry behind the groups, however many there are.
+// TestLegendOfReferences: references have one entry after the groups, however many there are.
 func TestLegendOfReferences(t *testing.T) {
 	for n := range 3 {
 		d, err := Select(sample(t), Selection{Kind: "line", X: "ranksets", Y: "output_tokens_per_s", Group: "channels"})
@@ -55,7 +55,7 @@ func TestLegendOfReferences(t *testing.T) {
 	}
 }
 
-// TestAxisOfShares: a utilization's axis ends above all of it, unless the figure shows it relative to another.
+// TestAxisOfShares: a utilization's axis ends above 1, unless the figure shows it relative to another.
 func TestAxisOfShares(t *testing.T) {
 	for base, want := range map[string]float64{"": 1.02, "run.system=l3": 0.9 * 1.06} {
 		d := &Data{kind: kindNamed("line"), Y: "utilization_gpu", NormalizedTo: base, Cells: []Cell{{Samples: []float64{0.9}}}}

@@ -11,8 +11,8 @@ import (
 	"github.com/l3sim/l3sim/results/tables"
 )
 
-// TestSourceOf: the hash of one configuration is named, that over several does not hang on their order or on repetition, and a table without
-// hashes has the program alone.
+// TestSourceOf: the hash of one configuration is named; the hash of several ignores order and repetition; a table without hashes names only
+// the program.
 func TestSourceOf(t *testing.T) {
 	of := func(hashes ...any) string {
 		x := &tables.Table{Columns: []string{"a", tables.ConfigColumn}}
@@ -33,7 +33,7 @@ func TestSourceOf(t *testing.T) {
 	}
 }
 
-// TestSourceInFiles: each format keeps the source where readers of the format find it, and the figure is what it was without.
+// TestSourceInFiles: each format keeps the source where readers of the format find it, and the figure does not change.
 func TestSourceInFiles(t *testing.T) {
 	const source = "l3sim v1 <a & b>, configuration sha256:ab"
 	table := &tables.Table{Columns: []string{"x", "y"}}
@@ -55,7 +55,7 @@ func TestSourceInFiles(t *testing.T) {
 	if _, err := png.Decode(bytes.NewReader(with)); err != nil {
 		t.Error(err)
 	}
-	chunk := with[33:] // behind the signature and IHDR
+	chunk := with[33:] // after the signature and IHDR
 	n := binary.BigEndian.Uint32(chunk)
 	if text := chunk[4 : 8+n]; string(text) != "tEXtSource\x00"+source || binary.BigEndian.Uint32(chunk[8+n:]) != crc32.ChecksumIEEE(text) {
 		t.Errorf("png has %q", text)

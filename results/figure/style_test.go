@@ -16,8 +16,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestSystemsKeepTheirStyle: a system looks alike in every figure, whatever stands beside it, and
-// nothing else has a system's colour while other colours are free.
+// TestSystemsKeepTheirStyle: a system looks alike in every figure, and other groups take its colour
+// only if no other is free.
 func TestSystemsKeepTheirStyle(t *testing.T) {
 	for i, name := range systems {
 		for _, names := range [][]string{{name}, {"naive", name}, {name, "naive"}, append(slices.Clone(systems), "x", "y", "z"), {"GPU-only", name}} {
@@ -87,7 +87,7 @@ func TestWidth(t *testing.T) {
 	}
 }
 
-// TestFacetsShareTitles: the title of the y axis stands once, beside the first plot of a row.
+// TestFacetsShareTitles: the title of the y axis is drawn once, beside the first plot of a row.
 func TestFacetsShareTitles(t *testing.T) {
 	d, err := Select(sample(t), Selection{Kind: "bar", X: "ranksets", Y: "tbt_p99_ms", Facet: "channels"})
 	if err != nil {
@@ -125,7 +125,7 @@ func TestAxisTitles(t *testing.T) {
 	}
 }
 
-// TestErrorBarsDodge: groups of a line with error bars stand beside one another at an x.
+// TestErrorBarsDodge: at one x, groups of a line with error bars are side by side.
 func TestErrorBarsDodge(t *testing.T) {
 	cells := []Cell{{Group: 0, XValue: 1, Samples: []float64{1, 2}}, {Group: 1, XValue: 1, Samples: []float64{1, 2}}, {Group: 0, XValue: 3, Samples: []float64{4, 4}}}
 	d := &Data{kind: kindNamed("line"), XNumeric: true, GroupNames: []tables.Value{tables.Of("a"), tables.Of("b")}, Cells: cells}
@@ -147,7 +147,7 @@ func TestErrorBarsDodge(t *testing.T) {
 	}
 }
 
-// TestFewMarkers: a line through many points has markers at some of them, and none alone.
+// TestFewMarkers: a line through many points has markers at some of them; a single line has none.
 func TestFewMarkers(t *testing.T) {
 	for groups, want := range map[int][2]int{1: {0, 0}, 2: {10, 16}} {
 		d := &Data{kind: kindNamed("line"), X: "time_s", Y: "y", XNumeric: true, GroupNames: []tables.Value{tables.Of("a"), tables.Of("b")}[:groups], Facets: []tables.Value{{}}}

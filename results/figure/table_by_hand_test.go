@@ -8,7 +8,7 @@ import (
 	"github.com/l3sim/l3sim/results/tables"
 )
 
-// TestBlendByHand: mixed colours lie between the two, each part by itself.
+// TestBlendByHand: mixed colours lie between the two, in each component.
 func TestBlendByHand(t *testing.T) {
 	a, b := color.RGBA{200, 0, 40, 255}, color.RGBA{100, 100, 240, 9}
 	for share, want := range map[float64]color.RGBA{0: {200, 0, 40, 255}, 1: {100, 100, 240, 255}, 0.25: {175, 25, 90, 255}} {
@@ -22,8 +22,8 @@ func TestBlendByHand(t *testing.T) {
 	}
 }
 
-// TestTableByHand: what a figure's table has of its cells: places by name, of a metric on x its mean where the seeds differ, and where any cell
-// has several samples their deviation and number. Of a CDF each step, of a heat map both places.
+// TestTableByHand: a figure's table of its cells: positions by name; a metric on x has its mean if seeds differ; if any cell has several
+// samples, their deviation and number. A CDF has each step, a heat map both positions.
 func TestTableByHand(t *testing.T) {
 	names := func(texts ...string) (all []tables.Value) {
 		for _, text := range texts {

@@ -6,7 +6,7 @@ import (
 	"github.com/l3sim/l3sim/results/tables"
 )
 
-// TestShown: figures write names as readers know them, and leave the names that a user gave.
+// TestShown: figures write names as readers know them, and keep names that a user gave.
 func TestShown(t *testing.T) {
 	for _, c := range []struct{ column, value, want string }{
 		{"run.system", "gpu-only", "GPUs alone"},

@@ -55,7 +55,7 @@ fresh,7,1,done,,h,1,1
 	if c.Points[0].OldName != "oldname" || !c.Points[2].Reconfigured || c.Points[1].Reconfigured {
 		t.Errorf("%+v", c.Points[:3])
 	}
-	// Seeds are paired, not taken in order: both lost 5%.
+	// Seeds are paired by number, not by order: both lost 5%.
 	if x := c.Points[2].Metrics["output_tokens_per_s"]; x == nil || math.Abs(float64(x.Relative)+0.05) > 1e-12 || x.spread > 1e-12 {
 		t.Errorf("%+v", x)
 	}
@@ -167,8 +167,8 @@ func TestCompareRefuses(t *testing.T) {
 	}
 }
 
-// TestLost: points and seeds that only the old table has are counted, and a point of
-// which no seed is in both is not called equal.
+// TestLost: points and seeds that only the old table has are counted, and a point without a common
+// seed is not called equal.
 func TestLost(t *testing.T) {
 	old := sweepTable(t, "a,1,1,done,,a,100,10\na,1,2,done,,b,100,10\nb,2,1,done,,c,1,1\ngone,3,1,done,,d,1,1\ngone,3,2,failed,boom,e,,\n")
 	updated := sweepTable(t, "a,1,1,done,,a,100,10\nb,2,7,done,,f,1,1\n")
@@ -209,7 +209,7 @@ func TestHeadlineNamesChanges(t *testing.T) {
 	}
 }
 
-// TestListNamesTwenty: of one fate, twenty points are named and the others counted.
+// TestListNamesTwenty: for each outcome, twenty points are named and the others counted.
 func TestListNamesTwenty(t *testing.T) {
 	for n, more := range map[int]string{20: "", 21: "1 more", 22: "2 more"} {
 		c := &Comparison{Points: make([]PointChange, n)}

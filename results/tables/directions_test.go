@@ -7,8 +7,8 @@ import (
 	"github.com/l3sim/l3sim/results"
 )
 
-// betters are the directions of all metrics. A new one must be put into one of them: less use of a link or a channel, or a
-// larger batch, is neither better nor worse by itself.
+// betters has the directions of all metrics. A new metric must be added: a lower use of a link or a larger batch, for
+// example, is neither better nor worse by itself.
 var betters = map[Better]string{
 	Higher: `
 		output_tokens_per_s output_tokens_per_s_per_user total_tokens_per_s requests_per_s goodput_attainment goodput_requests_per_s goodput_tokens_per_s
@@ -39,7 +39,7 @@ var betters = map[Better]string{
 		gpu_time_beyond_range gpu_time_expected_error_percent`,
 }
 
-// TestDirections: every metric has the direction that is chosen for it.
+// TestDirections: every metric has its chosen direction.
 func TestDirections(t *testing.T) {
 	chosen := map[string]Better{}
 	for better, names := range betters {

@@ -16,10 +16,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// designSpace is the results of a sweep over every combination of 8 ranksets, 4
-// link rates and a switch, with 2 seeds: throughput rises with the ranksets,
-// latency with ranksets too unless the links are fast, and the switch does
-// nothing. One point failed, one has no latency.
+// designSpace is the results of a sweep over all combinations of 8 ranksets, 4 link rates and a
+// switch, with 2 seeds: throughput rises with the ranksets, so does latency unless the links are
+// fast, and the switch does nothing. One point failed, one has no latency.
 func designSpace() *Table {
 	t := &Table{Name: "results.csv", Columns: []string{"point", "node.ranksets", "pcie.rate_GB_per_s", "comm.rotation", "run.seed", "status", "error", "config_sha256", "output_tokens_per_s", "tbt_p99_ms"}}
 	add := func(name string, cells ...string) {
@@ -28,7 +27,7 @@ func designSpace() *Table {
 			row = append(row, strconv.Itoa(seed), cells[3], "", "x")
 			for _, v := range cells[4:] {
 				if x, err := strconv.ParseFloat(v, 64); err == nil {
-					v = ftoa(x + float64(2*seed-3)) // one more, one less
+					v = ftoa(x + float64(2*seed-3)) // plus or minus one
 				}
 				row = append(row, v)
 			}
@@ -61,7 +60,7 @@ func explore(t testing.TB, table *Table, goals string) *Exploration {
 	return e
 }
 
-// TestGoalIsNoKnob: a key that is a goal is no knob, neither of points nor of the whole.
+// TestGoalIsNoKnob: a key that is a goal is no knob of any point.
 func TestGoalIsNoKnob(t *testing.T) {
 	e := explore(t, designSpace(), "max output_tokens_per_s, min node.ranksets")
 	if len(e.Front) != 8*8 || len(e.Shared) != 0 { // each number of ranksets, with any links and switch
@@ -79,20 +78,19 @@ func TestGoalIsNoKnob(t *testing.T) {
 	}
 }
 
-// TestIncompleteSeeds: a point that lacks a goal in one of its seeds is left out: the other seeds do not stand for it.
+// TestIncompleteSeeds: a point without a goal in one of its seeds is left out; other seeds do not replace it.
 func TestIncompleteSeeds(t *testing.T) {
 	table := designSpace()
 	tbt := slices.Index(table.Columns, "tbt_p99_ms")
 	table.Rows[0][tbt] = Value{}
 	e := explore(t, table, "max output_tokens_per_s, min tbt_p99_ms")
-	if e.Points != 8*4*2-1 || e.Failed != 1 || e.Incomplete != 2 { // and the idle one
+	if e.Points != 8*4*2-1 || e.Failed != 1 || e.Incomplete != 2 { // plus the point without latency
 		t.Errorf("%d points, %d failed, %d incomplete", e.Points, e.Failed, e.Incomplete)
 	}
 }
 
-// TestExplore: the front is all ranksets at the fastest links, with either
-// position of the switch. The link rate comes first among the knobs; the others
-// are on the front as often as among all points.
+// TestExplore: the front is all ranksets at the fastest links, with the switch on or off. The link
+// rate is first among the knobs; the others are as frequent on the front as among all points.
 func TestExplore(t *testing.T) {
 	e := explore(t, designSpace(), "max output_tokens_per_s, min tbt_p99_ms")
 	if e.Points != 64 || e.Failed != 1 || e.Incomplete != 1 || len(e.Front) != 16 {
@@ -136,7 +134,7 @@ func TestExploreText(t *testing.T) {
 	if strings.Contains(b.String(), "†") {
 		t.Error("a sign without a reason")
 	}
-	beyond := designSpace() // with more DIMMs than slots at eight ranksets
+	beyond := designSpace() // with more DIMMs than slots at 8 ranksets
 	ranksets := slices.Index(beyond.Columns, "node.ranksets")
 	beyond.Columns = append(beyond.Columns, "beyond_boards")
 	for i, row := range beyond.Rows {
@@ -159,8 +157,8 @@ func TestExploreText(t *testing.T) {
 	}
 }
 
-// TestNumbersForPeople: six digits of any size of number, all of a whole key, and
-// nothing that takes a line.
+// TestNumbersForPeople: six digits for numbers of any size, all digits for whole keys, and no cell
+// wider than a line.
 func TestNumbersForPeople(t *testing.T) {
 	for _, c := range []struct{ column, cell, want string }{
 		{"x", "0", "0"},
@@ -214,8 +212,8 @@ func TestExploreRefuses(t *testing.T) {
 	}
 }
 
-// randomSpace is n points with a knob that decides the first goal and one that
-// has no say, the other goal being noise.
+// randomSpace is n points with a knob that determines the first goal and one without effect; the
+// other goal is noise.
 func randomSpace(n int, random *rand.Rand) *Table {
 	t := &Table{Name: "results.csv", Columns: []string{"point", "a.decides", "b.idle", "run.seed", "status", "error", "config_sha256", "x_per_s", "y_ms"}}
 	for i := range n {
@@ -225,9 +223,8 @@ func randomSpace(n int, random *rand.Rand) *Table {
 	return t
 }
 
-// TestCounts: in random spaces the parts of a knob have as many points each, the
-// counts add up, the most frequent part is the one that exceeds its share most,
-// and knobs come in that order.
+// TestCounts: in random spaces the values of a knob have equally many points, the counts add up,
+// the chosen value exceeds its share most, and knobs are in that order.
 func TestCounts(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 150 {

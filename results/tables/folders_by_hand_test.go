@@ -50,7 +50,7 @@ func rowsOf(t *Table) string {
 	return b.String()
 }
 
-// TestFoldersByHand: a folder has nine files with draws and five without; what is read is its Parquet file, or the text where that is alone.
+// TestFoldersByHand: a folder has nine files with draws and five without; its Parquet file is read, or the text if that is alone.
 func TestFoldersByHand(t *testing.T) {
 	const rows = "a,1,1,done,,x,100,10\nb,2,1,done,,y,200,5\n"
 	f := &Folder{Table: sweepTable(t, rows), Base: &Base{Command: "sweep", Version: "9", File: "my.toml", Sets: []string{"a=1"}, Keys: map[string]string{"a": "1"}}}
@@ -121,7 +121,7 @@ func TestFoldersByHand(t *testing.T) {
 	}
 }
 
-// TestTablesByHand: of several folders the rows stand under each other, with names and sources, and the settings in which the folders differ.
+// TestTablesByHand: rows of several folders are stacked, with names and sources, and the settings in which the folders differ.
 func TestTablesByHand(t *testing.T) {
 	dir := t.TempDir()
 	one := folderOf(t, filepath.Join(dir, "p", "one"), &Folder{Table: sweepTable(t, "a,1,1,done,,x,100,10\nb,2,1,done,,y,200,5\n"),
@@ -138,13 +138,14 @@ func TestTablesByHand(t *testing.T) {
 	if want := head + "one: a,one,3,1,1,done,,x,100,10\none: b,one,3,2,1,done,,y,200,5\ntwo,two,4,3,1,done,,z,300,1\ntwo,two,4,3,2,done,,w,310,1\n"; err != nil || rowsOf(both) != want || both.Name != "one two" {
 		t.Errorf("%v\n%s\nby hand\n%s", err, rowsOf(both), want)
 	}
-	// A folder of the same name goes by its path; what it lacks is empty, and its columns that others lack stand behind.
+	// A folder with the name of another is called by its path; missing cells are empty, and columns that others lack are
+	// last.
 	three, err := ReadTables([]string{one, alike})
 	if err != nil || three.Rows[2][slices.Index(three.Columns, PointColumn)] != Of(alike) || three.Rows[0][slices.Index(three.Columns, PointColumn)] != Of("one: a") ||
 		three.Columns[len(three.Columns)-1] != "extra" || three.Rows[2][len(three.Columns)-1] != Of(5) || !three.Rows[0][len(three.Columns)-1].Empty() || three.Rows[2][slices.Index(three.Columns, "status")] != (Value{}) {
 		t.Errorf("%v\n%s", err, rowsOf(three))
 	}
-	// A file comes from nowhere, so that no settings are known.
+	// A bare file has no folder, so its settings are unknown.
 	file, err := ReadTables([]string{one, filepath.Join(two, ResultsFile)})
 	if err != nil || slices.Contains(file.Columns, "run.rate") || file.Rows[2][slices.Index(file.Columns, SourceColumn)] != Of(filepath.Join(two, ResultsFile)) {
 		t.Errorf("%v\n%s", err, rowsOf(file))
@@ -154,7 +155,8 @@ func TestTablesByHand(t *testing.T) {
 	}
 }
 
-// TestAddedKeys: a key in which folders differ is a column where no table has one of it, with its unit or without.
+// TestAddedKeys: a key in which folders differ becomes a column unless a table has it already, with its unit or
+// without.
 func TestAddedKeys(t *testing.T) {
 	for columns, want := range map[string]string{
 		"point,x":                   "point,run.duration,x",
@@ -172,7 +174,7 @@ func TestAddedKeys(t *testing.T) {
 	}
 }
 
-// TestChosenColumns: what varies, the points and the main results, those of stalls only where there are some.
+// TestChosenColumns: keys that vary, the points and the main results; those of stalls only if there are some.
 func TestChosenColumns(t *testing.T) {
 	columns := []string{"point", "node.ranksets", "run.seed", "status", "error", "config_sha256", "tbt_p99_ms", "output_tokens_per_s", "stall_count", "preemptions", "stall_max_ms", "wall_s"}
 	of := func(stalls, preemptions, reason any) *Table {
@@ -211,7 +213,7 @@ func TestChosenColumns(t *testing.T) {
 	if _, err := of(0, 0, nil).Choose("--columns", []string{"wall_s", "nothing"}); err == nil || !strings.Contains(err.Error(), "--columns") {
 		t.Error(err)
 	}
-	// Points with long names are known by their keys.
+	// Points with long names are identified by their keys.
 	long := &Table{Columns: []string{"point", "k", "l", "status", "output_tokens_per_s"}}
 	for i := range 3 {
 		long.Add(fmt.Sprintf("k=%s%d,l=%s%d", strings.Repeat("very long ", 9), i, strings.Repeat("longer ", 9), i), i, i, "done", i)
@@ -222,7 +224,7 @@ func TestChosenColumns(t *testing.T) {
 	}
 }
 
-// TestOffersByHand: a message lists all of 40 columns, of more the keys and those that share a word, twelve at most.
+// TestOffersByHand: a message lists all of 40 columns; of more, the keys and at most twelve that share a word.
 func TestOffersByHand(t *testing.T) {
 	table := &Table{Name: "out", Columns: []string{"point", "node.ranks", "run.seed", "status"}}
 	for i := range 36 {
@@ -242,7 +244,7 @@ func TestOffersByHand(t *testing.T) {
 	if got, want := table.offered("j"), []string{"all 41 columns: l3sim table out --list-columns"}; !slices.Equal(got, want) {
 		t.Errorf("%q, by hand %q", got, want)
 	}
-	// Of a column's values all of twelve are listed.
+	// Up to twelve values of a column are all listed.
 	for n, want := range map[int]string{12: "one of v0, v1", 13: "a value of that column"} {
 		few := &Table{Columns: []string{"c"}}
 		for i := range n {
@@ -257,7 +259,7 @@ func TestOffersByHand(t *testing.T) {
 	}
 }
 
-// TestJudgedByHand: rules trip, or cannot be judged, or hold; results that are lost are told, unless they may be.
+// TestJudgedByHand: rules trip, cannot be judged, or hold; lost results are reported unless allowed.
 func TestJudgedByHand(t *testing.T) {
 	old := sweepTable(t, "a,1,1,done,,a,100,10\nb,2,1,done,,b,100,10\ngone,3,1,done,,c,1,1\n")
 	updated := sweepTable(t, "a,1,1,done,,a,97,10\nb,2,1,done,,b,100,10\n")
@@ -326,7 +328,7 @@ func TestJudgedByHand(t *testing.T) {
 	if strings.Contains(asJSON.String(), "tbt_p99_ms\":") || len(c.Points[0].Metrics) != 2 {
 		t.Errorf("other metrics are written, or lost:\n%s", asJSON.String())
 	}
-	// Equal points, and means of those that have a positive value: from 100 and 100 to 97 and 100.
+	// Equal points, and means over those with positive values: from 100 and 100 to 97 and 100.
 	table := &Table{Columns: []string{"metric", "point", "old", "new", "delta"}}
 	if c.addMetric(table, "output_tokens_per_s"); len(table.Rows) != 3 || table.Rows[0][1] != Of("a") || table.Rows[0][4] != Of("-3.00%") || table.Rows[1][1] != Of("(1 equal)") || table.Rows[2][1] != Of("geomean") || table.Rows[2][2] != Of("100.0") || table.Rows[2][3] != Of("98.49") || table.Rows[2][4] != Of("-1.51%") {
 		t.Errorf("%v", table.Rows)
@@ -352,7 +354,7 @@ func TestJudgedByHand(t *testing.T) {
 	}
 }
 
-// TestWordsOfColumns: names written out, with their unit.
+// TestWordsOfColumns: names in words, with their unit.
 func TestWordsOfColumns(t *testing.T) {
 	for column, want := range map[string][2]string{
 		"tbt_p99_ms": {"time between tokens, 99th percentile", "ms"}, "ttft_mean_ms": {"time to first token, mean", "ms"}, "tpot_p50_ms": {"time per output token, median", "ms"},
@@ -365,7 +367,7 @@ func TestWordsOfColumns(t *testing.T) {
 	}
 }
 
-// TestPlacesOutOfTables: there is nothing beside a table.
+// TestPlacesOutOfTables: cells outside a table are empty.
 func TestPlacesOutOfTables(t *testing.T) {
 	table := &Table{Columns: []string{"a", "b"}, Rows: [][]Value{{Of(1), Of(2)}}}
 	for _, at := range [][2]int{{-1, 0}, {1, 0}, {0, -1}, {0, 2}} {

@@ -10,7 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestNoFormulas: no cell goes out as a formula, numbers stay numbers, and ReadTable has what was written.
+// TestNoFormulas: no cell is written as a formula, numbers stay numbers, and ReadTable returns what was
+// written.
 func TestNoFormulas(t *testing.T) {
 	for cell, want := range map[string]string{
 		"=1+1": "'=1+1", "+x": "'+x", "-x": "'-x", "@x": "'@x", "\tx": "'\tx", "'=x": "''=x", "''-3": "'''-3", "-inf": "'-inf", "+0x1p4": "'+0x1p4", "-1_0": "'-1_0",
@@ -30,7 +31,7 @@ func TestNoFormulas(t *testing.T) {
 		table := &Table{Name: "t", Columns: rapid.SliceOfNDistinct(cell.Filter(func(s string) bool { return s != "" }), width, width, rapid.ID).Draw(t, "columns")}
 		for range rapid.IntRange(0, 3).Draw(t, "rows") {
 			row := rapid.SliceOfN(cell, width, width).Draw(t, "row")
-			if width > 1 || row[0] != "" { // an empty line is no record
+			if width > 1 || row[0] != "" { // an empty line is not a record
 				table.Rows = append(table.Rows, list.Map(row, parse))
 			}
 		}

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestLaTeX: numbers stand to the right, and what LaTeX reads as commands is written out.
+// TestLaTeX: numbers are right-aligned, and LaTeX's special characters are escaped.
 func TestLaTeX(t *testing.T) {
 	table := &Table{Columns: []string{"point_name", "tokens_per_s", "share"}}
 	table.Add(`a&b_c {1}\2`, 1234.56789, "5%")

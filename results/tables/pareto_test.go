@@ -27,8 +27,8 @@ func dominated(values []float64, goals int) []bool {
 	return is
 }
 
-// TestNonDominated compares with the definition: coarse values, for ties and
-// equal points, and fine ones.
+// TestNonDominated compares with the definition: coarse values, for ties and equal points, and fine
+// ones.
 func TestNonDominated(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		goals := rapid.IntRange(1, 3).Draw(t, "goals")
@@ -91,8 +91,8 @@ func FuzzParseGoals(f *testing.F) {
 	})
 }
 
-// hardFront returns n points of three goals on or near a plane that falls in all
-// of them, so that most are on the front.
+// hardFront returns n points of three goals on or near a descending plane, so that most are on the
+// front.
 func hardFront(n int) []float64 {
 	random := rand.New(rand.NewPCG(3, 0))
 	values := make([]float64, 0, 3*n)

@@ -23,8 +23,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// typed is a table with columns of every kind, in no alphabetical order, with
-// the edges of each.
+// typed is a table with columns of every kind, in non-alphabetical order, with the extremes of
+// each.
 func typed() *Table {
 	t := &Table{
 		Name:    "results.parquet",
@@ -38,7 +38,7 @@ func typed() *Table {
 	return t
 }
 
-// texted reads cells as a CSV file's.
+// texted reads cells as from a CSV file.
 func texted(rows [][]string) [][]Value {
 	return list.Map(rows, func(row []string) []Value { return list.Map(row, parse) })
 }
@@ -72,8 +72,8 @@ func reread(t rapid.TB, dir, name string, write func(io.Writer) error) *Table {
 	return back
 }
 
-// TestParquet: names, order and types of columns, the metadata, and nothing of
-// the machine: twice the same bytes.
+// TestParquet: names, order and types of columns, the metadata, and nothing specific to the
+// machine: equal bytes twice.
 func TestParquet(t *testing.T) {
 	table := typed()
 	provenance := map[string]string{MetaSchema: ParquetSchema, MetaVersion: "v1", MetaPlan: "00ff"}
@@ -103,8 +103,8 @@ func TestParquet(t *testing.T) {
 	}
 }
 
-// TestBothWriters: a table is read from CSV and from Parquet as it was, in every cell and over several batches of rows. Parquet
-// keeps the kinds of columns, too.
+// TestBothWriters: a table is read back unchanged from CSV and from Parquet, in every cell and over several batches of rows.
+// Parquet also keeps the kinds of columns.
 func TestBothWriters(t *testing.T) {
 	dir := t.TempDir()
 	rapid.Check(t, func(t *rapid.T) {
@@ -146,7 +146,7 @@ func TestBothWriters(t *testing.T) {
 	})
 }
 
-// TestParquetCells: what is not of its column's kind is null, and text that is not UTF-8 becomes so.
+// TestParquetCells: a value of another kind than its column's is null, and text becomes valid UTF-8.
 func TestParquetCells(t *testing.T) {
 	table := &Table{Columns: []string{"n", "t"}, Kinds: map[string]Kind{"n": Integer}}
 	table.Add("many", "a\xff")
@@ -156,7 +156,7 @@ func TestParquetCells(t *testing.T) {
 	}
 }
 
-// TestParquetRefused: files of other versions, damaged ones and others are errors of the input.
+// TestParquetRefused: files of other versions, damaged files and other formats are input errors.
 func TestParquetRefused(t *testing.T) {
 	good := writeParquet(t, typed(), ours)
 	path := filepath.Join(t.TempDir(), ParquetFile)
@@ -172,7 +172,7 @@ func TestParquetRefused(t *testing.T) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
-	for at := range good { // no byte makes the reader fall over
+	for at := range good { // no wrong byte makes the reader panic
 		if !deep.Case(at, 7) {
 			continue
 		}
@@ -187,8 +187,8 @@ func TestParquetRefused(t *testing.T) {
 	}
 }
 
-// TestParquetElsewhere has a reader read the file that shares no code with the
-// writer: hyparquet, in JavaScript.
+// TestParquetElsewhere reads the file with a reader that shares no code with the writer: hyparquet,
+// in JavaScript.
 func TestParquetElsewhere(t *testing.T) {
 	const reader = "testdata/hyparquet"
 	if _, err := exec.LookPath("node"); err != nil {
@@ -261,7 +261,8 @@ func BenchmarkWriteParquet(b *testing.B) {
 	}
 }
 
-// FuzzReadParquet: bytes that are no table of this program are refused with an input.Error, and rows have the length of the header.
+// FuzzReadParquet: bytes that are not a table of this program are refused with an input.Error, and rows have the length of the
+// header.
 func FuzzReadParquet(f *testing.F) {
 	whole := writeParquet(f, typed(), nil)
 	f.Add(whole)

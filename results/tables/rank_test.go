@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// drawsCSV has two models. Of a and b, a wins twice, ties once and loses once; c is b but for a draw that failed.
+// drawsCSV has two models. Of a and b, a wins twice, ties once and loses once; c equals b except for a failed
+// draw.
 const drawsCSV = `point,draw,run.system,run.model,node.gpus,run.seed,status,error,config_sha256,output_tokens_per_s,ttft_mean_ms,iterations
 a,1,l3,m,4,1,done,,x,10,1,3
 b,1,gpu-only,m,8,1,done,,x,9,2,3
@@ -34,7 +35,7 @@ func draws(t *testing.T) *Table {
 	return table
 }
 
-// TestRank: pairs by hand. Draws are paired by their number, whatever the order of rows; points of other models meet none.
+// TestRank: pairs by hand. Draws are paired by number, in any order of rows; points of different models are not compared.
 func TestRank(t *testing.T) {
 	for _, c := range []struct {
 		column string
@@ -55,7 +56,7 @@ func TestRank(t *testing.T) {
 	}
 }
 
-// TestRankOfTraces: points of other traces meet none, as their numbers are of other requests.
+// TestRankOfTraces: points of different traces are not compared, as they serve other requests.
 func TestRankOfTraces(t *testing.T) {
 	table, err := readTable("draws.csv", strings.NewReader("point,draw,run.trace,node.gpus,run.seed,status,error,config_sha256,output_tokens_per_s\n"+
 		"a,1,chat,4,1,done,,x,10\nb,1,chat,8,1,done,,x,9\nc,1,long,4,1,done,,x,3\nd,1,long,8,1,done,,x,2\n"))
@@ -71,7 +72,7 @@ func TestRankOfTraces(t *testing.T) {
 	}
 }
 
-// TestRankOfOneTrace: what all points share names no group.
+// TestRankOfOneTrace: keys that all points share are not in the names of groups.
 func TestRankOfOneTrace(t *testing.T) {
 	table, err := readTable("draws.csv", strings.NewReader("point,draw,run.trace,run.model,output_tokens_per_s\na,1,chat,m,10\nb,1,chat,m,9\n"))
 	if err != nil {
@@ -83,7 +84,7 @@ func TestRankOfOneTrace(t *testing.T) {
 	}
 }
 
-// TestSureRank: what wins exactly 90% of draws wins; less is a tie.
+// TestSureRank: a point that wins exactly 90% of the draws wins; with fewer it is a tie.
 func TestSureRank(t *testing.T) {
 	for losses, want := range map[int]string{0: "wins", 2: "wins", 3: "tie", 10: "tie"} {
 		table := &Table{Columns: []string{PointColumn, DrawColumn, "output_tokens_per_s"}}
@@ -105,15 +106,15 @@ func TestSureRank(t *testing.T) {
 	}
 }
 
-// TestRankIsOfPairs: the winner of a pair is first although the other wins more against all others.
+// TestRankIsOfPairs: the winner of a pair is first even if the other wins more against all others.
 func TestRankIsOfPairs(t *testing.T) {
 	table := &Table{Columns: []string{PointColumn, DrawColumn, "output_tokens_per_s"}}
-	for i, values := range [][3]int{{3, 2, 1}, {3, 2, 1}, {1, 3, 2}} { // a, b, c; b beats c always, a only twice
+	for i, values := range [][3]int{{3, 2, 1}, {3, 2, 1}, {1, 3, 2}} { // a, b, c; b always beats c, a only twice
 		for p, v := range values {
 			table.Add(string(rune('a'+p)), i+1, v)
 		}
 	}
-	for i := range 4 { // a has fewer draws, so that it wins fewer in all
+	for i := range 4 { // a has fewer draws, so fewer wins in all
 		table.Add("b", 4+i, 2)
 		table.Add("c", 4+i, 1)
 	}
@@ -150,7 +151,8 @@ func TestBadRank(t *testing.T) {
 	}
 }
 
-// TestColumnsOfDraws: a percentile over draws is as good as its metric, and a metric's own percentile is none.
+// TestColumnsOfDraws: a percentile over draws has its metric's direction; a metric's own percentile is not one
+// over draws.
 func TestColumnsOfDraws(t *testing.T) {
 	for name, want := range map[string]Column{
 		"output_tokens_per_s_p10": {Better: Higher, Unit: "tokens/s", Kind: Real},

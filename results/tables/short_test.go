@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestShortPoints: names lose what all have and what is said elsewhere, and become numbers where they still are long.
+// TestShortPoints: names drop what all share and what is shown elsewhere, and become numbers if they are still long.
 func TestShortPoints(t *testing.T) {
 	table := &Table{Columns: []string{"run.model", PointColumn}}
 	for _, name := range []string{"model=a,trace=x,naive", "model=b,trace=x,naive", "model=b,trace=x,naive", "model=b,trace=x,all of its optimisations at once", "model=a,trace=x"} {

@@ -11,7 +11,7 @@ import (
 
 func ftoa(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 
-// TestOlderTable: a table whose columns had other names is refused by its version.
+// TestOlderTable: a table with older names of columns is refused, and the error names its version.
 func TestOlderTable(t *testing.T) {
 	_, err := readTable("r.csv", strings.NewReader("point,energy_token_j\na,1\n"))
 	if want := "r.csv:1: column 2 = energy_token_j: expected gpu_energy_per_output_token_j: this table is of l3sim/results/1"; err == nil || !strings.HasPrefix(err.Error(), want) {
@@ -85,8 +85,8 @@ func TestTableText(t *testing.T) {
 	}
 }
 
-// TestMarked: for people, a run beyond what boards take has a sign at its first cell, and the table a legend; results of before
-// that column have neither.
+// TestMarked: for people, a run beyond what boards hold has a sign at its first cell, and the table a legend; results older
+// than that column have neither.
 func TestMarked(t *testing.T) {
 	table := &Table{Columns: []string{"point", "n", "beyond_boards"}, Rows: texted([][]string{{"a", "1.23456789", "false"}, {"b", "2.23456789", "true"}})}
 	for _, c := range []struct {
@@ -128,7 +128,7 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-// TestKind: what a name does not say, the cells do.
+// TestKind: if a column's name does not show its kind, the cells do.
 func TestKind(t *testing.T) {
 	of := func(cells []any) *Table {
 		table := &Table{Columns: []string{"x"}}
@@ -186,7 +186,7 @@ func FuzzReadTable(f *testing.F) {
 	})
 }
 
-// TestTableOfHeader: a table without rows is one, a file without a header is none.
+// TestTableOfHeader: a table without rows is valid, a file without a header is not.
 func TestTableOfHeader(t *testing.T) {
 	if table, err := readTable("t.csv", strings.NewReader("a,b\n")); err != nil || len(table.Columns) != 2 || len(table.Rows) != 0 {
 		t.Errorf("got %+v, %v", table, err)

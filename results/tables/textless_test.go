@@ -9,16 +9,16 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// readers are the functions that may make a number of a text: parse reads cells of files, the others what a
-// user writes in a flag or in the environment.
+// readers are the functions that may convert text to a number: parse reads cells of files, the others what
+// a user writes in a flag or in the environment.
 var readers = []string{"tables.parse", "sweep.ParseShard", "sweep.variable"}
 
-// parsers are the functions that may have a text read as a cell: those of files, of what a user writes in a flag, of keys in
-// base.json, and the writer that asks whether a text looks like a number.
+// parsers are the functions that may read text as a cell: from files, from flags, from keys in base.json, and in the writer
+// that checks whether a text looks like a number.
 var parsers = []string{"readCSV", "UnmarshalJSON", "Condition", "ParseRule", "numberIn", "addKeys", "needsGuard"}
 
-// TestNoNumberFromText: between a run and a figure nothing but readers makes a number of a text. A cell is of a type of its own
-// that other packages cannot look into: they get a number by Float alone, which reads no text.
+// TestNoNumberFromText: between a run and a figure only readers convert text to numbers. A cell has a type of its own that is
+// opaque to other packages: they get numbers through Float, which reads no text.
 func TestNoNumberFromText(t *testing.T) {
 	all, err := packages.Load(&packages.Config{Mode: packages.NeedName | packages.NeedFiles | packages.NeedSyntax | packages.NeedTypes | packages.NeedTypesInfo | packages.NeedImports},
 		"github.com/l3sim/l3sim/results/...", "github.com/l3sim/l3sim/internal/report", "github.com/l3sim/l3sim/internal/sweep", "github.com/l3sim/l3sim/internal/plan", "github.com/l3sim/l3sim/lab/claims")

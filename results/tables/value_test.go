@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestReadValue: cells of a file become what they are, and equal numbers equal cells.
+// TestReadValue: cells of a file get their kind, and equal numbers are equal cells.
 func TestReadValue(t *testing.T) {
 	for text, want := range map[string]any{
 		"": nil, "a": "a", "true": true, "false": false, "True": "True", "7": int64(7), "-7": int64(-7), "18446744073709551615": uint64(math.MaxUint64),
@@ -31,11 +31,11 @@ func TestReadValue(t *testing.T) {
 	}
 }
 
-// anyValue draws what a cell may hold.
+// anyValue draws any content of a cell.
 var anyValue = rapid.OneOf(rapid.Float64().AsAny(), rapid.Int().AsAny(), rapid.Uint64().AsAny(), rapid.Bool().AsAny(), rapid.StringMatching(`[a-z'0-9 .=-]*`).AsAny(),
 	rapid.SampledFrom([]any{nil, "", "NaN", "null", "true", "1", "-0.5", "'", "''7", "=x", math.NaN(), math.Inf(-1), 1.0, 0.1, math.MaxFloat64, 5e-324, int64(math.MinInt64), uint64(math.MaxUint64)}))
 
-// TestValuesComeBack: what a cell holds is read back from JSON as the same value.
+// TestValuesComeBack: any content of a cell is read back from JSON unchanged.
 func TestValuesComeBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := Of(anyValue.Draw(t, "value"))

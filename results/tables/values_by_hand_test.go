@@ -11,7 +11,7 @@ import (
 	"github.com/l3sim/l3sim/results"
 )
 
-// TestValuesInJSON: numbers, texts, truth values and nothing come back as they were, whole numbers with all their digits.
+// TestValuesInJSON: numbers, texts, truth values and null are read back unchanged, whole numbers with all their digits.
 func TestValuesInJSON(t *testing.T) {
 	for text, want := range map[string]Value{"9007199254740993": Of(int64(9007199254740993)), "18446744073709551615": Of(uint64(math.MaxUint64)), "-3": Of(-3), "1.5": Of(1.5), `"1.5"`: Of("1.5"), `"x"`: Of("x"), "true": Of(true), "null": {}} {
 		var got Value
@@ -27,7 +27,7 @@ func TestValuesInJSON(t *testing.T) {
 	}
 }
 
-// TestWordsByHand: each statistic and abbreviation in words, sections before the names of keys that need them, units in brackets, bytes without.
+// TestWordsByHand: each statistic and abbreviation in words, sections before ambiguous keys, units in brackets except bytes.
 func TestWordsByHand(t *testing.T) {
 	for column, want := range map[string]string{
 		"x_mean_ms": "x, mean|ms", "x_max_ms": "x, maximum|ms", "x_p50_ms": "x, median|ms", "x_p90_ms": "x, 90th percentile|ms", "x_p95_ms": "x, 95th percentile|ms", "x_p99_ms": "x, 99th percentile|ms",
@@ -41,7 +41,7 @@ func TestWordsByHand(t *testing.T) {
 	}
 }
 
-// TestManyValues: of more than twelve values of a key the first twelve are written, and how many more there are.
+// TestManyValues: of more than twelve values of a key, twelve are written, then the number of others.
 func TestManyValues(t *testing.T) {
 	e := &Exploration{Points: 40, Front: make([]FrontPoint, 5)}
 	for n := 12; n <= 14; n++ {
@@ -75,7 +75,7 @@ func TestManyValues(t *testing.T) {
 	}
 }
 
-// TestNilTable: a program's table that is nil has nothing, and what needs one says what to pass.
+// TestNilTable: a nil table is empty, and functions that need a table say what to pass.
 func TestNilTable(t *testing.T) {
 	var none *Table
 	_, number := none.Number(0, 0)
@@ -96,7 +96,7 @@ func TestNilTable(t *testing.T) {
 	}
 }
 
-// TestGoalsOfNoColumns: a table without columns has none for a goal.
+// TestGoalsOfNoColumns: a table without columns has no goals.
 func TestGoalsOfNoColumns(t *testing.T) {
 	if goals, err := (&Table{Name: "empty.csv"}).ParseGoals("--goals", "max a, min b"); err == nil || !strings.HasPrefix(err.Error(), `--goals = "a": expected a column of empty.csv`) {
 		t.Errorf("%v, %v", goals, err)
@@ -105,7 +105,7 @@ func TestGoalsOfNoColumns(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// TestHeadlinesOfStalls: columns of stalls are shown where a run has stalls or preemptions, wherever their column is.
+// TestHeadlinesOfStalls: columns of stalls are shown if a run has stalls or preemptions, in any order of columns.
 func TestHeadlinesOfStalls(t *testing.T) {
 	for _, c := range []struct {
 		columns []string

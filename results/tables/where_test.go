@@ -66,7 +66,7 @@ func TestTableJSON(t *testing.T) {
 	}
 }
 
-// TestLimit: a limit is read in the column's unit, and holds on its own side alone.
+// TestLimit: a limit is read in the column's unit, and holds on one side only.
 func TestLimit(t *testing.T) {
 	table := &Table{Name: "t", Columns: []string{"tbt_p99_ms", "n"}}
 	for _, c := range []struct {
@@ -89,7 +89,7 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// TestNothingAsked: a table of which nothing is asked is itself, though it has no rows.
+// TestNothingAsked: without conditions a table stays as it is, even without rows.
 func TestNothingAsked(t *testing.T) {
 	table := &Table{Columns: []string{"a"}}
 	if got, err := table.Where("--where", nil); got != table || err != nil {
@@ -100,7 +100,7 @@ func TestNothingAsked(t *testing.T) {
 	}
 }
 
-// FuzzConditions: what chooses rows, limits a change or chooses the best is refused with an input.Error, or does no harm.
+// FuzzConditions: conditions, limits of a change and goals are refused with an input.Error or work.
 func FuzzConditions(f *testing.F) {
 	table, err := readTable("r.csv", strings.NewReader(
 		"point,node.memory_capacity_bytes,run.model,status,tbt_p99_ms,pcie.bandwidth_GB_per_s\n"+

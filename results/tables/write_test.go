@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestLongMarkdownRows: cells of a row beyond the bound are not padded, in Markdown alone.
+// TestLongMarkdownRows: only in Markdown, cells of rows beyond the bound are not padded.
 func TestLongMarkdownRows(t *testing.T) {
 	long := strings.Repeat("x", longestAligned)
 	table := &Table{Columns: []string{"name", "n"}}

@@ -53,8 +53,8 @@ func part(t *testing.T, name string) *dram.Spec {
 	return d
 }
 
-// TestRank: the timeline of a rank has every command that was measured, units as busy as the report says, and refreshes, with
-// units at the banks and at the rank, whatever activates, on DDR4 and DDR5.
+// TestRank: the timeline of a rank has every measured command, units as busy as in the report, and refreshes: with bank and
+// rank units, either activation, DDR4 and DDR5.
 func TestRank(t *testing.T) {
 	for i, c := range []struct {
 		part, unit, activation string
@@ -141,7 +141,7 @@ func TestCommands(t *testing.T) {
 			}
 			s := &controller.Setup{Spec: d, Policy: policy, Channels: 1, Ranks: 2 * standard.PseudoChannels}
 			if s.Set(set[0], set[1]) != nil || s.Validate() != nil {
-				continue // the standard refreshes no banks alone
+				continue // the standard has no refresh of a single bank
 			}
 			var requests []controller.Request
 			for i := range 500 {

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// TestEventsByHand: each kind of event is written with its phase, its process and its time in microseconds to a nanosecond.
+// TestEventsByHand: each kind of event is written with its phase, its process and its time in microseconds with three
+// decimals.
 func TestEventsByHand(t *testing.T) {
 	var text bytes.Buffer
 	w := NewWriter(&text)
@@ -57,7 +58,8 @@ func TestEventsByHand(t *testing.T) {
 	}
 }
 
-// TestFirstErrorIsKept: of two arguments that JSON has not, the first is the error; else that of the file. Each event stands on a line.
+// TestFirstErrorIsKept: of two arguments that JSON cannot hold, the first is the error; else the file's error. Each event is on a line
+// of its own.
 func TestFirstErrorIsKept(t *testing.T) {
 	var text bytes.Buffer
 	w := NewWriter(&text)
@@ -80,7 +82,7 @@ func TestFirstErrorIsKept(t *testing.T) {
 	}
 }
 
-// full has no room.
+// full is a file without room.
 type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, io.ErrShortWrite }

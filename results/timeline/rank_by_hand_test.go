@@ -13,8 +13,8 @@ import (
 	"github.com/l3sim/l3sim/pim/machine"
 )
 
-// slicesOf returns the slices of a timeline: process, track, category, name, start and length in units of the clock, and what a
-// reader sees of a selected one.
+// slicesOf returns the slices of a timeline: process, track, category, name, start and length in clocks, and the details of a
+// selected one.
 func slicesOf(t *testing.T, text []byte, clock float64) []string {
 	t.Helper()
 	events, faults, err := perfetto.Read(bytes.NewReader(text))
@@ -40,9 +40,9 @@ func slicesOf(t *testing.T, text []byte, clock float64) []string {
 	return got
 }
 
-// TestRankByHand: what each kind of instruction keeps busy on DDR4-3200, whose clock is 625 ps, shown as 625 ns. Data of a read are on
-// the bus from clock 22 to 26 behind the command. Two multipliers of a chip take two passes over the four elements that a read brings: 2 x tCCD_L =
-// 16 clocks at the banks, 2 x tCCD_S = 8 at the rank. The softmax of 28 clocks begins where the last scores are there.
+// TestRankByHand: the resources that each kind of instruction uses on DDR4-3200, whose clock is 625 ps, shown as 625 ns. A read's data are on the
+// bus from clock 22 to 26 after the command. Two multipliers of a chip take two passes over the four elements of a read: 2 x tCCD_L = 16 clocks at
+// the banks, 2 x tCCD_S = 8 at the rank. The softmax of 28 clocks begins when the last scores have arrived.
 func TestRankByHand(t *testing.T) {
 	d, spec := part(t, "ddr4-3200-8gb-x8"), pim.Default()
 	spec.SoftmaxLatency, spec.Multipliers = 28, 2
@@ -67,7 +67,7 @@ func TestRankByHand(t *testing.T) {
 		return fmt.Sprintf("0 %s (unit): %s at %d for %d: "+address+", token %d", on, name, from, length, clock, does, token)
 	}
 	want := []string{
-		unit("buffer unit", "weights", 322, 4, 300, "weights", 61), // no softmax: nothing has been scored
+		unit("buffer unit", "weights", 322, 4, 300, "weights", 61), // no softmax: there are no scores
 		unit("buffer unit", "query", 422, 4, 400, "query", 62),
 		unit("bank units", "score", 500, 16, 500, "score", 63),
 		unit("buffer unit", "partial sums", 622, 4, 600, "partial sums", 64),
@@ -79,7 +79,7 @@ func TestRankByHand(t *testing.T) {
 		unit("rank-level unit", "score", 1122, 8, 1100, "score", 69),
 		unit("rank-level unit", "context", 1222, 8, 1200, "context", 70),
 		unit("softmax", "softmax of the last scores", 1126, 28, 1200, "context", 70),
-		unit("rank-level unit", "context", 1322, 8, 1300, "context", 71), // its softmax has been
+		unit("rank-level unit", "context", 1322, 8, 1300, "context", 71), // its softmax is done
 	}
 	var units, others []string
 	for _, s := range slicesOf(t, text.Bytes(), 0.625) {
@@ -92,13 +92,14 @@ func TestRankByHand(t *testing.T) {
 	if !slices.Equal(units, want) {
 		t.Errorf("got units\n%s\nwant\n%s", strings.Join(units, "\n"), strings.Join(want, "\n"))
 	}
-	// Units are shown below the buses and above refreshes and banks: banks first, then what is in the buffer.
+	// Units are shown below the buses and above refreshes and banks: bank units first, then those in the
+	// buffer.
 	for track, thread := range map[string]int{"command bus": 0, "data bus 0": 10, "bank units": 50, "rank-level unit": 51, "buffer unit": 52, "softmax": 53, "refresh, rank 0": 100, "rank 0, bank 1.2": 1006} {
 		if named := fmt.Sprintf(`"tid":%d,"args":{"name":"%s"}`, thread, track); !strings.Contains(text.String(), named) {
 			t.Errorf("no track %s", named)
 		}
 	}
-	// An activation and a precharge concern no token; a refresh takes tRFC, 350 ns, and names neither bank nor row.
+	// An activation and a precharge have no token; a refresh takes tRFC, 350 ns, and has neither bank nor row.
 	want = []string{
 		"0 command bus (command): ACT at 100 for 1: " + fmt.Sprintf(address, 100, "open"),
 		"0 command bus (command): PRE at 1400 for 1: " + strings.Replace(fmt.Sprintf(address, 1400, "close"), "head 5", "head 7", 1),
@@ -150,7 +151,7 @@ func TestTracksByHand(t *testing.T) {
 	}
 }
 
-// TestPhasesOfArrows: the first end of a chain is a start, the last a finish, those between lead on; chains are numbered from 1.
+// TestPhasesOfArrows: the first end of a chain is a start, the last a finish, the others steps; chains are numbered from 1.
 func TestPhasesOfArrows(t *testing.T) {
 	var text bytes.Buffer
 	w := NewWriter(&text)
@@ -177,7 +178,8 @@ func TestPhasesOfArrows(t *testing.T) {
 	}
 }
 
-// TestTracksOfPseudoChannels: HBM2 has a bus of commands for rows and one for columns, and a data bus for each of two pseudo channels, whose ranks are two each of four.
+// TestTracksOfPseudoChannels: HBM2 has one command bus for rows and one for columns, and a data bus for each of two pseudo channels, which have two of the four ranks
+// each.
 func TestTracksOfPseudoChannels(t *testing.T) {
 	var text bytes.Buffer
 	w := NewWriter(&text)

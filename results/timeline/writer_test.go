@@ -9,7 +9,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestNanoseconds: times are rounded to the nearest nanosecond, also where half of one more would not fit.
+// TestNanoseconds: times are rounded to the nearest nanosecond, also near the largest time.
 func TestNanoseconds(t *testing.T) {
 	for ps, want := range map[units.Duration]units.Duration{0: 0, 499: 0, 500: 1, 1499: 1, 1500: 2, math.MaxInt64: math.MaxInt64/1000 + 1} {
 		if got := nanoseconds(ps); got != want {
@@ -18,7 +18,8 @@ func TestNanoseconds(t *testing.T) {
 	}
 }
 
-// TestArrows: a slice that rounds to nothing is left out of a chain, and a chain of one slice is none.
+// TestArrows: a slice that rounds to zero is left out of a chain, and a chain of one slice is not
+// drawn.
 func TestArrows(t *testing.T) {
 	var text bytes.Buffer
 	w := NewWriter(&text)

@@ -109,7 +109,8 @@ func TestFaultsByHand(t *testing.T) {
 	}
 }
 
-// TestConstantsOfKeys: conditions compare the values of keys and of settings: truth values, whole numbers, others and texts; quantities as texts.
+// TestConstantsOfKeys: conditions compare the values of keys and of settings: truth values, whole numbers, other numbers and texts; quantities as
+// texts.
 func TestConstantsOfKeys(t *testing.T) {
 	for _, c := range []struct {
 		value any
@@ -135,7 +136,7 @@ func TestConstantsOfKeys(t *testing.T) {
 	}
 }
 
-// TestListsByHand: flags with several values are axes in their order; names are quoted as texts, further keys are as they are.
+// TestListsByHand: flags with several values are axes in order; names are quoted as texts, other keys are not.
 func TestListsByHand(t *testing.T) {
 	o := configs.Options{ConfigFiles: []string{"a.toml"}, Sets: []string{"run.seed=1"}, Flags: []configs.Flag{
 		{Name: "--model", Key: "run.model", Value: "a, b"}, {Name: "--seed", Key: "run.seed", Value: "3"}, {Name: "--gpus", Key: "node.gpus", Value: "4,8"}, {Name: "--columns", Key: "run.columns", Value: "x,y"},

@@ -20,7 +20,7 @@ func TestConditions(t *testing.T) {
 	}{
 		{"node.ranksets <= 4 && node.channels != 8", true},
 		{"node.ranksets * node.channels == 64", true},
-		{"node.channels / 3 > 5 && node.channels % 3 == 1", true}, // exact, not integer, division
+		{"node.channels / 3 > 5 && node.channels % 3 == 1", true}, // exact division, not integer division
 		{"(node.ranksets + 1) - 5 == 0 || false", true},
 		{`run.model == "opt-66b"`, true},
 		{`run.model < "p"`, true},

@@ -10,7 +10,7 @@ import (
 	"github.com/l3sim/l3sim/system"
 )
 
-// parsed reads a sweep file that is right.
+// parsed reads a valid sweep file.
 func parsed(t *testing.T, text string) *File {
 	t.Helper()
 	f, err := ParseFile(system.Configs(), "sweep.toml", text)

@@ -34,8 +34,8 @@ func numbers(t *testing.T, a Axis, key string) []float64 {
 	return all
 }
 
-// TestStrata: of N strata of a continuous key each has exactly one sample, on
-// both scales, for reals and for quantities in whole base units.
+// TestStrata: each of N strata of a continuous key has exactly one sample, on both scales, for
+// reals and for quantities in whole base units.
 func TestStrata(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		samples := rapid.IntRange(1, 300).Draw(r, "samples")
@@ -64,7 +64,7 @@ func TestStrata(t *testing.T) {
 				if log {
 					u = math.Log(v/ends[0]) / math.Log(ends[1]/ends[0])
 				}
-				// A value rounded onto its stratum's lower end is in it.
+				// A value rounded to its stratum's lower end belongs to it.
 				taken[min(int(u*float64(samples)+1e-9), samples-1)]++
 			}
 			for i, n := range taken {
@@ -129,7 +129,7 @@ func TestLogLevels(t *testing.T) {
 			high++
 		}
 	}
-	if math.Abs(float64(low-high)) > 40 { // 512 is in the middle of the ratios
+	if math.Abs(float64(low-high)) > 40 { // 512 is the geometric middle
 		t.Errorf("%d up to the middle, %d above", low, high)
 	}
 }

@@ -26,11 +26,11 @@ func emit(t *testing.T, form string, j *Job) string {
 	return b.String()
 }
 
-// awkward are names that no script may take apart or expand.
+// awkward are names that no script may split or expand.
 var awkward = []string{"plain/sweep.toml", "two words.toml", "it's.toml", `"quoted" $HOME.toml`, "`date`;$(x).toml", "-x.toml", "$(JOB_COMPLETION_INDEX) $$(x)$y$$.toml", "a%b*.toml", `back\slash.toml`, "ünïcode.toml"}
 
-// stubs are commands that stand for Slurm's: sbatch runs an array's elements one
-// after another, and everything else notes how it was called, an argument a line.
+// stubs replace Slurm's commands: sbatch runs an array's elements one after another, the others
+// record their arguments, one a line.
 var stubs = map[string]string{
 	"sbatch": `note sbatch "$@"
 script=$(cat)
@@ -78,7 +78,7 @@ func TestSlurmScript(t *testing.T) {
 		t.Skip("no bash")
 	}
 	for _, file := range awkward {
-		out := "results of " + strings.ReplaceAll(file, `\`, "") // Slurm's patterns take none
+		out := "results of " + strings.ReplaceAll(file, `\`, "") // Slurm's patterns allow no backslash
 		j := &Job{File: file, Out: out, Shards: 3, Workers: 2, Points: 40}
 		calls := runScript(t, emit(t, "slurm", j), "0 1 2", "0", "")
 		pattern := strings.ReplaceAll(out, "%", "%%")
@@ -95,8 +95,8 @@ func TestSlurmScript(t *testing.T) {
 	}
 }
 
-// TestSlurmRetries: an element that did not finish requeues itself, three times
-// at most, and not where its input is wrong.
+// TestSlurmRetries: an element that did not finish requeues itself, at most three times, and not if
+// its input is wrong.
 func TestSlurmRetries(t *testing.T) {
 	if _, err := exec.LookPath("bash"); err != nil {
 		t.Skip("no bash")
@@ -118,9 +118,9 @@ func TestSlurmRetries(t *testing.T) {
 	}
 }
 
-// TestKubernetesManifest reads the manifest and checks what its objects rely on
-// of each other. That the API takes it is checked with the server's own
-// validation outside of this module (docs/reference/scale-out.md).
+// TestKubernetesManifest reads the manifest and checks the references between its objects. The
+// server's own validation outside of this module checks that the API accepts it
+// (docs/reference/scale-out.md).
 func TestKubernetesManifest(t *testing.T) {
 	for _, file := range awkward {
 		if !filepath.IsLocal(file) {
@@ -139,7 +139,7 @@ func TestKubernetesManifest(t *testing.T) {
 			kinds = append(kinds, object["kind"].(string))
 			objects[object["kind"].(string)+" "+name] = object
 		}
-		// Each object comes after those that it relies on.
+		// Each object comes after those that it needs.
 		if want := []string{"PersistentVolumeClaim", "ServiceAccount", "Role", "RoleBinding", "Pod", "Job", "Job"}; !slices.Equal(kinds, want) {
 			t.Errorf("objects %v, want %v", kinds, want)
 		}
@@ -154,7 +154,7 @@ func TestKubernetesManifest(t *testing.T) {
 		if spec["completionMode"] != "Indexed" || spec["completions"] != 12 || spec["parallelism"] != 12 || spec["backoffLimitPerIndex"] != 3 {
 			t.Errorf("%v", spec)
 		}
-		// The sweep file has to be on the volume before a shard looks for it.
+		// The sweep file must be on the volume before a shard needs it.
 		if spec["suspend"] != true {
 			t.Error("the shards start at once")
 		}
@@ -198,9 +198,8 @@ func TestKubernetesManifest(t *testing.T) {
 	}
 }
 
-// k8sExpand does to an argument what Kubernetes does in a pod with completion
-// index 7: $(NAME) is a variable's value, where there is such a variable, and $$
-// is $.
+// k8sExpand expands an argument as Kubernetes does in a pod with completion index 7: $(NAME) is the
+// value of an existing variable, and $$ is $.
 func k8sExpand(arg string) string {
 	return regexp.MustCompile(`\$\$|\$\([A-Za-z0-9_.-]*\)`).ReplaceAllStringFunc(arg, func(s string) string {
 		switch s {
@@ -213,8 +212,8 @@ func k8sExpand(arg string) string {
 	})
 }
 
-// TestCopyToVolume runs the commands in the manifest's head that bring the sweep
-// file to the volume and the results back.
+// TestCopyToVolume runs the manifest's commands that copy the sweep file to the volume and the
+// results back.
 func TestCopyToVolume(t *testing.T) {
 	for _, command := range []string{"bash", "tar"} {
 		if _, err := exec.LookPath(command); err != nil {
@@ -230,7 +229,7 @@ func TestCopyToVolume(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		// In place of a pod, a folder is the volume.
+		// A folder replaces the pod's volume.
 		script := "kubectl() { while [ \"$1\" != -- ]; do shift; done; shift; local a=(); for x; do a+=(\"${x/#\\/data/$VOLUME}\"); done; \"${a[@]}\"; }\n"
 		n := 0
 		for line := range strings.Lines(emit(t, "k8s", &Job{File: file, Out: out, Shards: 1})) {
@@ -252,8 +251,8 @@ func TestCopyToVolume(t *testing.T) {
 	}
 }
 
-// TestJobNames: sweeps of one name in different folders, and one sweep with two
-// folders of results, are different jobs; one spelling more of a path is not.
+// TestJobNames: sweeps of one name in different folders, and one sweep with two folders of results,
+// are different jobs; two spellings of one path are the same job.
 func TestJobNames(t *testing.T) {
 	a := jobName(&Job{File: "a/x.toml", Out: "out"})
 	for _, other := range []Job{{File: "b/x.toml", Out: "out"}, {File: "a/x.toml", Out: "out2"}} {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// at returns what a path of keys and indices leads to, nil where nothing is.
+// at returns the value at a path of keys and indices, or nil.
 func at(v any, path ...any) any {
 	for _, p := range path {
 		switch p := p.(type) {
@@ -26,8 +26,8 @@ func at(v any, path ...any) any {
 	return v
 }
 
-// readYAML decodes the part of YAML that our manifests are written in: block
-// mappings and sequences, flow sequences, plain scalars and JSON's strings.
+// readYAML decodes the subset of YAML in our manifests: block mappings and sequences, flow
+// sequences, plain scalars and JSON strings.
 func readYAML(t *testing.T, text string) any {
 	t.Helper()
 	var lines []string
@@ -80,7 +80,7 @@ func yamlBlock(t *testing.T, lines []string) (any, []string) {
 	return mapping, lines
 }
 
-// yamlKey splits "key: value"; a quoted string is no key here.
+// yamlKey splits "key: value"; a quoted string is not a key here.
 func yamlKey(text string) (key, value string, ok bool) {
 	if key, ok = strings.CutSuffix(text, ":"); ok {
 		return key, "", true
