@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestSecondCache: a reproduction that runs beside another has a cache of its own, and says where; when both have ended, the next one has
-// the first again.
+// TestSecondCache: a reproduction that runs in parallel with another has its own cache, and says where; after both have ended, the next
+// one has the first cache again.
 func TestSecondCache(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("XDG_CACHE_HOME", dir)

@@ -52,8 +52,8 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// TestClaimsOfTargets: every claim belongs to one figure's target, or to no figure,
-// and to all and claims.
+// TestClaimsOfTargets: every claim belongs to one figure's target or to none, and to the targets
+// all and claims.
 func TestClaimsOfTargets(t *testing.T) {
 	counts := map[string]int{}
 	for _, target := range []Target{Fig2, Fig8, Fig9, Fig10, Fig11} {
@@ -119,11 +119,11 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// judged is the Outcome that a claim is judged by.
+// judged is the Outcome that judges a claim.
 func judged(j *judgement) *Outcome { return &j.Outcome }
 
-// TestVerdictOfRange: an end of a range is reproduced with the other end alone;
-// claims that are no part of the range do not matter.
+// TestVerdictOfRange: one end of a range is reproduced only together with the other; claims outside
+// the range do not matter.
 func TestVerdictOfRange(t *testing.T) {
 	for _, c := range []struct {
 		low, high         float64
@@ -146,8 +146,8 @@ func TestVerdictOfRange(t *testing.T) {
 	}
 }
 
-// TestJudgeSeeds: ours is the mean over the seeds, low and high are their range,
-// the reason is the first seed's.
+// TestJudgeSeeds: our number is the mean over the seeds, low and high are their range, the reason
+// is the first seed's.
 func TestJudgeSeeds(t *testing.T) {
 	c := &claim{ID: "x", Paper: 3, Kind: exactly, Ratio: true, Readings: []reading{{}}, find: func(_ *evidence, seed uint64, _ *reading) (finding, error) {
 		return finding{value: float64(seed), reason: fmt.Sprintf("seed %d", seed)}, nil
@@ -165,8 +165,8 @@ func TestJudgeSeeds(t *testing.T) {
 	}
 }
 
-// TestReadings: a claim is judged by its own reading, the others stand beside it with
-// their own numbers and verdicts, the ends of a range against each other's same reading.
+// TestReadings: a claim is judged by its own reading; the others are listed with their own numbers
+// and verdicts; ends of a range are compared under the same reading.
 func TestReadings(t *testing.T) {
 	end := func(paper, own, other float64) *claim {
 		return &claim{Paper: paper, Kind: rangeEnd, Range: "r", Ratio: true, Readings: []reading{{Name: "own"}, {Name: "other"}},
@@ -187,14 +187,14 @@ func TestReadings(t *testing.T) {
 	if got[1].Others[0].Ours != 0.9 || got[1].Ours != 0.5 {
 		t.Errorf("%+v", got[1])
 	}
-	// Where the evidence is not for readings, no reading is named.
+	// Evidence without readings names none.
 	if got, err = judge(claims, &evidence{seeds: []uint64{1}}); err != nil || got[0].Reading != "" || got[0].Others != nil {
 		t.Errorf("%v, %+v", err, got[0])
 	}
 }
 
-// TestEdge: a verdict is on the edge where the seeds' range has another one, of one seed what seeds differ by with
-// so many requests, and of times of kernels by how far the model is off.
+// TestEdge: a verdict is on the edge if it changes within the seeds' range; for one seed, within the usual spread
+// at so many requests; for times of kernels, within the model's error.
 func TestEdge(t *testing.T) {
 	for _, c := range []struct {
 		values   []float64 // by seed
@@ -212,7 +212,7 @@ func TestEdge(t *testing.T) {
 		{[]float64{5.64}, 250, false, "reproduced, on the edge"}, // 5.753
 		{[]float64{5.64, 5.64}, 250, false, "reproduced, on the edge"},
 		{[]float64{6.1}, 10, true, "direction, on the edge"},
-		{[]float64{1.01}, 1000, true, "same side, on the edge"}, // of 1, below which another system wins
+		{[]float64{1.01}, 1000, true, "same side, on the edge"}, // near 1, below which another system wins
 	} {
 		var seeds []uint64
 		for n := range c.values {

@@ -13,9 +13,9 @@ import (
 // docs is the folder of the committed page.
 const docs = "../docs"
 
-// TestDocs: the committed page is what this generator writes, word by word and
-// table by table, but for what the runs decide. It fails where the wording of a claim, a
-// reason, a caption or a table has changed since the page was written.
+// TestDocs: the committed page equals the generator's output, word by word and table by table,
+// except for results of runs. It fails if the wording of a claim, a reason, a caption or a table
+// has changed since the page was written.
 func TestDocs(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long under the race detector, and TestRun runs as much in parallel")
@@ -27,14 +27,14 @@ func TestDocs(t *testing.T) {
 		targets, page = targets[:1], oldPart(page, evaluationPart)
 	}
 	for _, target := range targets {
-		r := sparseOnce // runs nothing that could be faked
+		r := sparseOnce // has no runs to fake
 		if target != Sparse {
 			o := fakeOptions(t, target)
 			if target == AllTargets {
 				o.Seeds = 3
 			}
 			if target == Fair {
-				o.Seeds, o.Requests = 2, 250 // more than policies are tried on
+				o.Seeds, o.Requests = 2, 250 // more than policies are tried with
 			}
 			r = func() (*Report, error) { return o.run(t.Context(), newFake(plausible).run) }
 		}
@@ -90,7 +90,8 @@ func assumptions(t *testing.T) []string {
 	return x.assumptions()
 }
 
-// withoutEffects leaves out the rows of the sensitivity: which ones move a number, runs decide.
+// withoutEffects removes the rows of the sensitivity, since runs decide which assumptions move a
+// number.
 func withoutEffects(page string) string {
 	part := oldPart(page, string(Sensitivity))
 	var kept []string
@@ -102,8 +103,8 @@ func withoutEffects(page string) string {
 	return strings.Replace(page, part, strings.Join(kept, "\n"), 1)
 }
 
-// resultPatterns are what runs decide in a line of the page, in order: each match
-// becomes its replacement.
+// resultPatterns match the results of runs in a line of the page, in order: each match becomes its
+// replacement.
 var resultPatterns = []struct {
 	pattern *regexp.Regexp
 	with    string
@@ -118,12 +119,12 @@ var resultPatterns = []struct {
 	{regexp.MustCompile(`[-+]?\b\d([\d,.]*\d)?(e[-+]\d+)?`), "#"},
 	{regexp.MustCompile(`-{2,}:?`), "-"}, // the width of a column
 	{regexp.MustCompile(` +`), " "},
-	{regexp.MustCompile(`\n{3,}`), "\n\n"}, // around what conditional leaves out
+	{regexp.MustCompile(`\n{3,}`), "\n\n"}, // around parts that conditional removes
 	{regexp.MustCompile(`\| - `), "| # "},  // no ratio
 	{regexp.MustCompile(`, # tied`), ""},   // no case in which the seeds disagree
 }
 
-// shape returns the lines of a page without what runs decide.
+// shape returns the lines of a page without results of runs.
 func shape(page string) []string {
 	page = conditional.ReplaceAllString(page, "")
 	for _, r := range resultPatterns {
@@ -132,5 +133,6 @@ func shape(page string) []string {
 	return strings.Split(page, "\n")
 }
 
-// conditional matches what stands on the page under some results only: what placementNote and effects write.
+// conditional matches the parts of the page that appear only with some results: those of placementNote and
+// effects.
 var conditional = regexp.MustCompile("(?m)^(With one placement of requests|No number moves by more than|Unchanged, these claims are reproduced:) .*\n")

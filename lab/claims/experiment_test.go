@@ -74,8 +74,8 @@ func served(c *configs.Config, p *sweep.Point, tokensPerS, batch float64) *resul
 	return s
 }
 
-// plausible is a simulator of round numbers: l3 is 6 times hbm-pim on one model and
-// trace, else twice; the ordering of the two baselines turns on Dolphin.
+// plausible is a simulator of round numbers: l3 is 6 times hbm-pim on one model and trace, else
+// twice; the order of the two baselines changes on Dolphin.
 func plausible(c *configs.Config, p *sweep.Point) (*results.Summary, error) {
 	rate := map[string]float64{"l3": 120, "hbm-pim": 60, "gpu-only": 40, "rank-pim": 15, "cpu-offload": 45}[c.Run.System]
 	best := c.Run.Model == "gpt-89b" && c.Run.Trace == "dolphin"
@@ -103,8 +103,7 @@ func fakeOptions(t *testing.T, target Target) *Options {
 	return &Options{Target: target, Requests: 20, Seeds: 1, Version: "test", Traces: t.TempDir()}
 }
 
-// TestClaimsFromPoints: numbers that are known by construction come out of the
-// sweeps' points as the claims' values.
+// TestClaimsFromPoints: numbers known by construction become the claims' values.
 func TestClaimsFromPoints(t *testing.T) {
 	o := fakeOptions(t, ClaimsOnly)
 	o.Seeds = 2
@@ -127,7 +126,7 @@ func TestClaimsFromPoints(t *testing.T) {
 		"fig9.capacity_only":                1, "fig9.ranksets_only": 8, "fig9.both": 8, "fig10.overlap": 1, "fig8.highest": 2,
 		"fig11.low": 0.3, "fig11.high": 1.7, "fig11.fewest": 6.8,
 	}
-	others := map[string][]float64{ // batches of the node, two sub-batches at any price, both; 2 ranksets
+	others := map[string][]float64{ // batches of the node, two forced sub-batches, both; 2 ranksets
 		"fig11.low": {0.2, 0.6, 0.4}, "fig11.high": {0.9, 3.4, 1.8}, "fig11.fewest": {3.6, 13.6, 7.2, 13.6},
 		"fig8.max_over_hbm_pim": {6, 6, 3, 3, 3}, "fig8.max_batch_ratio": {6, 6, 6, 6, 6, 6}, "fig9.both": {8},
 		"fig10.overlap": {0.5, 1, 0.5}, "fig8.highest": {1},
@@ -151,8 +150,8 @@ func TestClaimsFromPoints(t *testing.T) {
 	}
 }
 
-// TestStepParts: the reasons of Fig 10a say what each mechanism is worth, in the
-// order of the paper, and their product is the claim's value.
+// TestStepParts: the reasons of Fig 10a give each mechanism's factor, in the order of the paper,
+// and their product is the claim's value.
 func TestStepParts(t *testing.T) {
 	gain := func(c *configs.Config) float64 {
 		g := 1.0
@@ -186,7 +185,7 @@ func TestStepParts(t *testing.T) {
 			t.Errorf("%s: %v, %s", j.ID, j.Ours, j.Reason)
 		}
 	}
-	// Over scheduling with even ranksets; over the naive node with both placements.
+	// Relative to scheduling with even ranksets, and to the naive node with both placements.
 	for n, want := range []float64{2 * 2.457, 1.32 * 2.457, 2 * 1.32 * 2.457} {
 		if j := &r.Judgements[1]; math.Abs(j.Others[n].Ours-want) > 1e-9 {
 			t.Errorf("%s, %s: %v, want %v", j.ID, j.Others[n].Reading, j.Others[n].Ours, want)
@@ -194,7 +193,8 @@ func TestStepParts(t *testing.T) {
 	}
 }
 
-// TestWithout: cells that the paper reports as out of memory are no best case, where another one is left.
+// TestWithout: cells that the paper reports as out of memory are not the best case if another one
+// remains.
 func TestWithout(t *testing.T) {
 	r, err := fakeOptions(t, Fig8).run(t.Context(), newFake(func(c *configs.Config, p *sweep.Point) (*results.Summary, error) {
 		s, err := plausible(c, p)
@@ -209,7 +209,7 @@ func TestWithout(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	j := &r.Judgements[1] // over gpu-only, of which l3 has three times the throughput
+	j := &r.Judgements[1] // over gpu-only; l3 has three times its throughput
 	for n, want := range []float64{120, 150, 180, 240, 300} {
 		if got := j.Others[n].Ours; math.Abs(got-want) > 1e-9 {
 			t.Errorf("%s: %v, want %v", j.Others[n].Reading, got, want)
@@ -218,7 +218,7 @@ func TestWithout(t *testing.T) {
 	if math.Abs(j.Ours-90) > 1e-9 || !strings.HasPrefix(j.Reason, "opt-66b on openthoughts: ") {
 		t.Errorf("judged: %v, %s", j.Ours, j.Reason)
 	}
-	if rank := &r.Judgements[2]; math.Abs(rank.Ours-50*8) > 1e-9 { // its memory is the host's
+	if rank := &r.Judgements[2]; math.Abs(rank.Ours-50*8) > 1e-9 { // uses the host's memory
 		t.Errorf("over rank-pim: %v", rank.Ours)
 	}
 }
@@ -243,8 +243,8 @@ func TestUnequalWork(t *testing.T) {
 	}
 }
 
-// TestSharedPoints: a restriction that excludes no request makes no second run, one
-// that excludes some does.
+// TestSharedPoints: a restriction that excludes no request adds no run; one that excludes some
+// does.
 func TestSharedPoints(t *testing.T) {
 	f := newFake(plausible)
 	o := fakeOptions(t, AllTargets)
@@ -279,7 +279,7 @@ func TestSharedPoints(t *testing.T) {
 			t.Errorf("%s ran %d times", hash, n)
 		}
 	}
-	// GPT-89B and GPT-175B fit everywhere: all systems on four traces each run once, not twice.
+	// GPT-89B and GPT-175B fit everywhere: each system and trace runs once, not twice.
 	systems := len(experiments[0].systems())
 	if saved := points - len(f.runs); saved < 2*4*systems {
 		t.Errorf("%d of %d points ran, expected at least %d fewer", len(f.runs), points, 2*4*systems)
@@ -325,10 +325,10 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// TestFiles: every sweep of lab/paper plans without a fault, and every figure
-// definition draws what its sweep gives.
+// TestFiles: every sweep of lab/paper plans without an error, and every figure definition draws its
+// sweep's results.
 func TestFiles(t *testing.T) {
-	deep.Only(t) // TestDocs and TestFair plan and draw most of them
+	deep.Only(t) // TestDocs and TestFair cover most of them
 	o := fakeOptions(t, AllTargets)
 	for _, target := range []Target{AllTargets, Fair} {
 		o.Target = target
@@ -376,11 +376,11 @@ func TestFiles(t *testing.T) {
 
 var drawn = map[string]bool{}
 
-// TestTraceFile: the trace of Fig 11 is on disk, whole, wherever the program runs.
+// TestTraceFile: the trace of Fig 11 is on disk, whole, in any working folder.
 func TestTraceFile(t *testing.T) {
 	t.Chdir(t.TempDir())
 	l := &loader{version: "test", seeds: 1, traces: t.TempDir()}
-	for range 2 { // the second time it is there already
+	for range 2 { // the second time it exists already
 		e, err := l.load(&experimentSpec{Name: "fig11"}, false)
 		if err != nil {
 			t.Fatal(err)

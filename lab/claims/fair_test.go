@@ -17,10 +17,9 @@ import (
 	"github.com/l3sim/l3sim/system/kinds"
 )
 
-// layouts is a simulator in which every system's throughput follows its layout:
-// baselines gain with the GPUs of a replica, l3 loses. On 2 GPUs the baselines reject
-// requests of OPT-66B, which makes them fast; gpu-only rejects some of LongBench everywhere. Units in three quarters of HBM reject a
-// request on each layout of Table 3, so that l3 has no ratio over them there.
+// layouts is a simulator whose throughputs follow the layout: baselines gain with the GPUs of a replica, l3 loses. On 2 GPUs the
+// baselines reject requests of OPT-66B, which makes them fast; gpu-only rejects some of LongBench everywhere. Units in three
+// quarters of HBM reject a request on each layout of Table 3, so l3 has no ratio over them there.
 func layouts(c *configs.Config, p *sweep.Point) (*results.Summary, error) {
 	parallel := float64(c.Model.TensorParallel)
 	rate := 100 + parallel
@@ -99,7 +98,7 @@ func TestFair(t *testing.T) {
 			t.Errorf("%v: a ratio over a system that rejects requests everywhere: %s", work, got)
 		}
 	}
-	// On the page a layout is named where it is not all GPUs.
+	// The page names a layout unless it is all GPUs.
 	for system, want := range map[string]string{"l3": "500 TP2", "gpu-only": "108", "hbm-pim 9x 3/4": "54.0"} {
 		if got := cellOf(t, r, shortTitle, "opt-66b", "openr1", system); got != want {
 			t.Errorf("%s on the page: %s, want %s", system, got, want)
@@ -110,8 +109,8 @@ func TestFair(t *testing.T) {
 			t.Errorf("%q is on the page: %v, with %v", s.title, s.onPage(), s.table.Columns)
 		}
 	}
-	// The answer in short: gpu-only rejects some of OPT-66B on LongBench, which leaves 11 pairs. l3 has
-	// 500 on 2 GPUs, 250 on 4 and 125 on 8 against 108, twice and four times that with more ranksets.
+	// The short answer: gpu-only rejects some of OPT-66B on LongBench, which leaves 11 pairs. l3 has
+	// 500 on 2 GPUs, 250 on 4 and 125 on 8, against 108; with more ranksets twice and four times that.
 	short := r.sections[0]
 	if want := "l3: 2.31 (1.16 to 4.63), 11 of 11; l3 RS-8: 4.63 (2.31 to 9.26), 11 of 11; l3 RS-16: 9.26 (4.63 to 18.52), 11 of 11"; inShort(short, "over gpu-only") != want {
 		t.Errorf("%s:\ngot  %s\nwant %s", short.title, inShort(short, "over gpu-only"), want)
@@ -119,19 +118,21 @@ func TestFair(t *testing.T) {
 	if want := "over the models and traces, and in how many cases l3 is faster. Every system has its best policy and layout."; !strings.HasSuffix(short.text, want) {
 		t.Errorf("%s, want %s", short.text, want)
 	}
-	// 64 layers of 12·9216² weights, and 50,272 words and 2,050 positions of 9,216 elements, of 2 bytes, in 160 GiB.
+	// In 160 GiB: 64 layers of 12·9216² weights, and 50,272 words and 2,050 positions of 9,216 elements, 2 bytes
+	// each.
 	last := r.sections[len(r.sections)-1]
 	if want := "on 2 GPUs, the weights of opt-66b take 76% of the memory."; !strings.HasSuffix(last.text, want) {
 		t.Errorf("%s, want %s", last.text, want)
 	}
-	// The figure is relative to gpu-only: without the trace that gpu-only cannot serve.
+	// The figure is relative to gpu-only, so it omits the trace that gpu-only cannot serve.
 	drawn := r.Tables[1]
 	if drawn.Name != "fair_best" || len(drawn.Rows) != 8*(3*4-1)-4 { // without GPT-175B on three quarters of HBM
 		t.Errorf("%s has %d rows", drawn.Name, len(drawn.Rows))
 	}
 }
 
-// TestOnTrial: the page says how close to the best, and on how many requests, what runs in full was.
+// TestOnTrial: the page says how close to the best a point had to be, and on how many requests, to
+// run in full.
 func TestOnTrial(t *testing.T) {
 	if got, want := (&experiment{triedOn: 37}).onTrial(), " of those within 5% of the best on 37 requests of the first seed, judged by all requests of this seed"; got != want {
 		t.Errorf("%q, want %q", got, want)
@@ -164,14 +165,14 @@ func cellOf(t *testing.T, r *Report, title, model, trace, column string) string 
 	return ""
 }
 
-// TestLayoutOverSeeds: one layout for all seeds, the best over them together.
+// TestLayoutOverSeeds: all seeds have the same layout, the best over them together.
 func TestLayoutOverSeeds(t *testing.T) {
 	deep.Turn(t, 1, 4)
 	o := fakeOptions(t, Fair)
 	o.Seeds = 2
 	r, err := o.run(t.Context(), newFake(func(c *configs.Config, p *sweep.Point) (*results.Summary, error) {
 		s := served(c, p, 100, 1)
-		if c.Model.TensorParallel == 4 { // better by 10 with one seed, worse by 20 with the other
+		if c.Model.TensorParallel == 4 { // 10 better with one seed, 20 worse with the other
 			s.OutputTokensPerS += 40 - 30*float64(p.Seed)
 		}
 		return s, nil
@@ -179,7 +180,7 @@ func TestLayoutOverSeeds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Of equals, here GPT-89B's TP4 and TP8 but for the 10 and 20, the sum decides.
+	// GPT-89B's TP4 and TP8 are equal except for the 10 and 20, so the sum decides.
 	at := slices.Index(r.Tables[1].Columns, "model.tensor_parallel")
 	for _, row := range r.Tables[1].Rows {
 		if model := row[slices.Index(r.Tables[1].Columns, "run.model")]; model.String() == "gpt-89b" && row[at].String() != "8" {
@@ -188,8 +189,7 @@ func TestLayoutOverSeeds(t *testing.T) {
 	}
 }
 
-// TestFairUnjudged: the files of the fair comparison have the claims' numbers, and
-// no verdict.
+// TestFairUnjudged: the files of the fair comparison have the claims' numbers and no verdict.
 func TestFairUnjudged(t *testing.T) {
 	deep.Turn(t, 2, 4)
 	r, err := fakeOptions(t, Fair).run(t.Context(), newFake(plausible).run)
@@ -230,15 +230,14 @@ func TestFairUnjudged(t *testing.T) {
 	}
 }
 
-// tightest are the points with a model's fewest GPUs that suit all systems, and one of the
-// traces that ask most of memory: the longest outputs or the longest prompts.
+// tightest are the points with a model's fewest GPUs that suit all systems, and one of the most
+// demanding traces for memory: the longest outputs or the longest prompts.
 const tightest = `(run.trace == "openr1" || run.trace == "longbench") &&
 	(run.model == "gpt-175b" || model.tensor_parallel == 4)`
 
-// TestFairDoesNotThrash runs the tightest points of the fair comparison with a forecast and 100 requests, but for those of
-// gpt-89b, which preempt nothing, and at full length every one with 200: each system preempts at most one request in ten, and
-// once each of those that it admits while no output is known, and lets no
-// more decode at once than the preset allows.
+// TestFairDoesNotThrash runs the tightest points of the fair comparison with a forecast and 100 requests, except those of
+// gpt-89b, which preempt nothing; at full length every point with 200. Each system preempts at most one request in ten, and
+// once each of those admitted before any output is known, and decodes at most the preset's limit at once.
 func TestFairDoesNotThrash(t *testing.T) {
 	deep.Only(t)
 	if testing.Short() {
@@ -252,7 +251,7 @@ func TestFairDoesNotThrash(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// With a forecast, which other variants lack: these admit what fits now, as servers do, and preempt later.
+	// With a forecast; variants without one admit what fits now, as servers do, and preempt later.
 	e = e.pick(func(i int) bool { return e.configs[i].Memory.History > 0 })
 	if err := runAll(t.Context(), []*experiment{e}, (*sweep.Plan).Run, sweep.RunOptions{}); err != nil {
 		t.Fatal(err)
@@ -278,11 +277,9 @@ func TestFairDoesNotThrash(t *testing.T) {
 	}
 }
 
-// TestTried: policies and layouts are tried on few requests of one seed.
-// Those that are close to the best run in full with this seed.
-// The best of these runs with all seeds; the best policy on the layout of Table 3 runs with one.
-// A layout that rejects requests of the whole trace is not the best, however fast it was on the few. A policy that is the fastest on the few alone
-// is not the best either.
+// TestTried: policies and layouts are tried on few requests of one seed. Those close to the best run in full with this seed. The best of these
+// runs with all seeds; the best policy on the layout of Table 3 runs with one. A layout that rejects requests of the whole trace is not the best,
+// however fast on the few. A policy that is fastest only on the few is not the best either.
 func TestTried(t *testing.T) {
 	deep.Turn(t, 0, 4)
 	o := fakeOptions(t, Fair)
@@ -297,7 +294,7 @@ func TestTried(t *testing.T) {
 		mu.Unlock()
 		rate := 100 - float64(c.Model.TensorParallel) // the fewest GPUs are the fastest
 		if c.Run.Variant == "striped" {
-			rate *= map[bool]float64{true: 1.03, false: 0.9}[c.Run.Requests == 200] // the fastest on the few requests alone
+			rate *= map[bool]float64{true: 1.03, false: 0.9}[c.Run.Requests == 200] // the fastest only on the few requests
 		}
 		s := served(c, p, rate, 1)
 		s.Variant = c.Run.Variant

@@ -18,8 +18,8 @@ import (
 	"github.com/l3sim/l3sim/system/kinds"
 )
 
-// TestWrite writes all parts of the page one after the other, out of order: each
-// keeps the others, and the same reports give the same bytes.
+// TestWrite writes all parts of the page in shuffled order: each keeps the others, and the same
+// reports give the same bytes.
 func TestWrite(t *testing.T) {
 	deep.Only(t)
 	if testing.Short() {
@@ -88,7 +88,7 @@ func TestJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range r.Judgements {
-		// Traces of Figs 8 to 10 are drawn; Fig 11 has one of its own, the text none.
+		// Traces of Figs 8 to 10 are drawn; Fig 11 has its own, the text none.
 		j := &r.Judgements[i]
 		figure, _, _ := strings.Cut(j.ID, ".")
 		if drawn := figure != "fig11" && figure != "text"; (j.spread[0] < j.spread[1]) != drawn {
@@ -110,7 +110,7 @@ func TestJSON(t *testing.T) {
 	for i, c := range got.Claims {
 		want := 7
 		if claims(t, AllTargets)[i].Readings[0].Name != "" {
-			want = 9 // with the reading and the others
+			want = 9 // with the reading and the alternatives
 		}
 		for _, key := range []string{"why", "on_the_edge", "least", "most"} {
 			if c[key] != nil {
@@ -131,8 +131,8 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// TestSensitivity: a change that concerns one system shows in the ratios to it
-// alone; systems without points of their own keep theirs.
+// TestSensitivity: a change that concerns one system affects only the ratios to it; systems without
+// points of their own keep theirs.
 func TestSensitivity(t *testing.T) {
 	deep.Turn(t, 3, 4)
 	f := newFake(func(c *configs.Config, p *sweep.Point) (*results.Summary, error) {
@@ -159,11 +159,12 @@ func TestSensitivity(t *testing.T) {
 		if fmt.Sprintf("%.6v", e) != fmt.Sprintf("%.6v", want) || (e.Assumption == unchanged) != (i == 0) {
 			t.Errorf("got  %+v\nwant %+v", e, want)
 		}
-		if strings.Contains(e.Assumption, ",") { // it would not be found in a point's name
+		if strings.Contains(e.Assumption, ",") { // a point's name could not have it
 			t.Errorf("%q has a comma", e.Assumption)
 		}
 	}
-	// Twice hbm-pim's ratio turns its claim, and half of its throughput leaves it below gpu-only: in bold, of one row alone.
+	// Twice hbm-pim's ratio changes its claim's verdict, and half of its throughput puts it below gpu-only: both in bold, in
+	// one row.
 	var b strings.Builder
 	if err := r.sections[0].table.WriteMarkdown(&b); err != nil {
 		t.Fatal(err)
@@ -177,7 +178,7 @@ func TestSensitivity(t *testing.T) {
 	if len(r.Sensitivity) < 15 {
 		t.Errorf("%d assumptions", len(r.Sensitivity))
 	}
-	// The sweep runs each system under the changes that concern it, and all under none.
+	// The sweep runs each system under the changes that concern it, and every system without changes.
 	for _, system := range []string{"gpu-only", "hbm-pim", "rank-pim", "l3"} {
 		if n := strings.Count(columnText(r.Tables[0], "run.system"), system+"\n"); n < 2*12 {
 			t.Errorf("%s has %d points", system, n)
@@ -193,8 +194,8 @@ func columnText(t *tables.Table, name string) string {
 	return b.String()
 }
 
-// TestSensitivityUnequal: a change under which a system serves other requests than
-// the rest is refused.
+// TestSensitivityUnequal: a change under which a system serves other requests than the others is
+// refused.
 func TestSensitivityUnequal(t *testing.T) {
 	deep.Only(t) // TestMatched has the check alone
 	f := newFake(func(c *configs.Config, p *sweep.Point) (*results.Summary, error) {
@@ -210,7 +211,7 @@ func TestSensitivityUnequal(t *testing.T) {
 	}
 }
 
-// TestMatched: systems that serve other requests of a model and trace than the rest are refused.
+// TestMatched: systems that serve different requests of a model and trace are refused.
 func TestMatched(t *testing.T) {
 	x := &experiment{plan: &sweep.Plan{Points: make([]sweep.Point, 2)}}
 	for _, system := range []string{"l3", "gpu-only"} {

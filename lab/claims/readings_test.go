@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestHostTime: the host's time is the intercept of Table 7's steps of vLLM over our own, by least squares.
+// TestHostTime: the host's time is the least-squares intercept of vLLM's measured steps (Table 7) over our
+// predicted ones.
 func TestHostTime(t *testing.T) {
 	m := &machines{}
 	x, err := m.get("run.model=llama-3-8b", "model.weight_bits=8", "model.activation_bits=8", "model.kv_bits=8", "model.kv_scales=tensor")
@@ -42,7 +43,8 @@ func TestHostTime(t *testing.T) {
 	}
 }
 
-// TestContexts: a claim of several contexts is one each, with its number, and all else alike; named keys are in place.
+// TestContexts: a claim of several contexts becomes one claim for each, with its number and otherwise equal;
+// placeholders of keys are filled in.
 func TestContexts(t *testing.T) {
 	e := &evaluation{HostMs: 2, Keys: map[string][]string{"k": {"a=1", "b=2"}}, Claim: []*claim{
 		{ID: "X.y_{context}", Says: "{paper} at {context}", Contexts: []int{8192, 131072}, Papers: []float64{1.5, 2}, Set: []string{"@k", "c=3"},
@@ -64,8 +66,7 @@ func TestContexts(t *testing.T) {
 	}
 }
 
-// TestOfContexts: of several contexts the worst ratio counts where a reading says so, and of schedules the least or the
-// largest.
+// TestOfContexts: of several contexts a reading may take the worst ratio; of schedules, the least or the largest.
 func TestOfContexts(t *testing.T) {
 	m := &machines{}
 	keys := []string{"run.model=llama-3-8b", "policy.name=lserve"}
@@ -106,7 +107,7 @@ func TestOfContexts(t *testing.T) {
 	}
 }
 
-// TestFamilies: claims of several contexts have one line, statements none; a claim that comes out needs no reason. Claims
+// TestFamilies: claims of several contexts share a line, statements have none; a reproduced claim needs no reason. Claims
 // of sparse attention are grouped by verdict.
 func TestFamilies(t *testing.T) {
 	e := &evaluation{Claim: []*claim{

@@ -15,8 +15,8 @@ func outcomeOf(verdict string, ours, low, high float64) Outcome {
 	return Outcome{Number: &Number{Ours: ours, Low: low, High: high}, Verdict: verdict}
 }
 
-// handReport returns five claims: a value with a range and another reading, a bound on each side, of which one is on the edge, a statement, and a
-// value that 1 would be, too.
+// handReport returns five claims: a value with a range and another reading, a lower and an upper bound (one on the edge), a statement, and a
+// value that would also hold for 1.
 func handReport(target Target) *Report {
 	judged := func(c *claim, o Outcome) judgement {
 		return judgement{ID: c.ID, Paper: c.Paper, Outcome: o, Reason: "reason of " + c.ID, claim: c}
@@ -70,7 +70,8 @@ e 1.1 1.2 shape only
 	if got := write(handReport(Sparse)); got != claims+counts+reasons {
 		t.Errorf("sparse: got\n%s\nwant\n%s", got, claims+counts+reasons)
 	}
-	// The fair comparison judges nothing, and shows two of its tables. Below 1,000 requests it says what that means.
+	// The fair comparison judges nothing, and shows two of its tables. With fewer than 1,000 requests it says what
+	// that means.
 	table := func(cell string) *tables.Table {
 		x := &tables.Table{Columns: []string{"system"}}
 		x.Add(cell)
@@ -97,7 +98,7 @@ e 1.1 1.2 shape only
 	}
 }
 
-// TestClaimsOnPage: a table with the reasons of what is missed, or lists by verdict; claims of one family in a line.
+// TestClaimsOnPage: a table with the reasons of misses, or lists by verdict; claims of one family share a line.
 func TestClaimsOnPage(t *testing.T) {
 	write := func(r *Report) string {
 		t.Helper()
@@ -105,7 +106,7 @@ func TestClaimsOnPage(t *testing.T) {
 		if err := r.writeClaims(&text); err != nil {
 			t.Fatal(err)
 		}
-		// Columns without their widths and sides.
+		// Columns without widths and alignment.
 		return regexp.MustCompile(`-+:? \|`).ReplaceAllString(regexp.MustCompile(` +`).ReplaceAllString(text.String(), " "), "--- |")
 	}
 	want := "| claim | what is claimed | paper | ours | verdict |\n| --- | --- | --- | --- | --- |\n| `a` | says a | 2.5 | 1.5 (1.25 to 1.75) | not reproduced |\n| `b` | says b | > 3 | 4 | reproduced |\n" +
@@ -136,7 +137,8 @@ func TestClaimsOnPage(t *testing.T) {
 	}
 }
 
-// TestEffectsByHand: two changes: one turns a verdict and moves another number, one moves nothing by more than 1%.
+// TestEffectsByHand: one change alters a verdict and moves another number, the other moves nothing by more than
+// 1%.
 func TestEffectsByHand(t *testing.T) {
 	var claims []*claim
 	for i, paper := range []float64{2, 3, 4, 5, 6} {
@@ -152,7 +154,7 @@ func TestEffectsByHand(t *testing.T) {
 	}
 	want := "one change,over hbm-pim,over gpu-only,over rank-pim,batch over hbm-pim,\"OPT-66B, Dolphin: hbm-pim over gpu-only\"\npaper,2.00,3.00,4.00,5.00,8.00\n" +
 		"much,2.20 (+10%),**1.50 (-50%)**,4.00,5.00,**6.00 (-25%)**\nsome,2.10 (+5%),3.00,4.00,5.00,8.00\n"
-	if strings.ReplaceAll(text.String(), "'", "") != want { // which marks texts that are numbers
+	if strings.ReplaceAll(text.String(), "'", "") != want { // the quotes mark texts that look like numbers
 		t.Errorf("got\n%s\nwant\n%s", text.String(), want)
 	}
 	for _, says := range []string{"these claims are reproduced: `c0`, `c1`, `c2`, `c3`. Bold", "No number moves by more than 1% with: little."} {
@@ -220,7 +222,7 @@ func TestTargets(t *testing.T) {
 	}
 }
 
-// TestPlacements: a claim without a placement has its own outcome with any; with one, that of the first reading that has it.
+// TestPlacements: a claim without a placement has its own outcome under all; with one, that of the first reading with it.
 func TestPlacements(t *testing.T) {
 	j := judgement{Outcome: Outcome{Verdict: "own"}, Others: []Outcome{{Verdict: "other"}, {Verdict: "even"}, {Verdict: "again"}}, claim: &claim{Readings: []reading{{}, {}, {}, {}}}}
 	for i, c := range []struct {

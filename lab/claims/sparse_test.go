@@ -21,7 +21,7 @@ import (
 	"github.com/l3sim/l3sim/system/gpus"
 )
 
-// sparseReport judges the claims about sparse attention once for all tests, in a quick run all but those that
+// sparseReport judges the claims about sparse attention once for all tests; a quick run leaves out those that
 // run the byte model.
 func sparseReport(t *testing.T) *Report {
 	t.Helper()
@@ -53,7 +53,7 @@ func inReport(t *testing.T, id string) bool {
 	return deep.On() || slices.ContainsFunc(claims(t, Sparse), func(c *claim) bool { return c.ID == id && c.Find != byteModel })
 }
 
-// TestSparseClaims: each claim is complete, and the papers' are all there.
+// TestSparseClaims: each claim is complete, and all of the papers' claims exist.
 func TestSparseClaims(t *testing.T) {
 	seen := map[string]bool{}
 	papers := map[string]bool{}
@@ -112,7 +112,7 @@ func TestVerdictBeyondArithmetic(t *testing.T) {
 		{exactly, 0.86, 1, 1, 0, false, notReproduced}, // within 15% of what is possible
 		{exactly, 0.84, 1, 1, 0, false, contradicted},
 		{atLeast, 4, 1.2, 0, 2, false, contradicted},
-		{atLeast, 4, 5, 6, 7, false, reproduced}, // a lower bound below what is possible says little, but is true
+		{atLeast, 4, 5, 6, 7, false, reproduced}, // a lower bound below what is possible is weak, but true
 		{atMost, 0.5, 1, 1, 2, false, contradicted},
 		{atMost, 4, 1, 1, 2, false, reproduced},
 		{exactly, 7, 4.6, 0, 0, true, shapeOnly},
@@ -127,7 +127,7 @@ func TestVerdictBeyondArithmetic(t *testing.T) {
 	}
 }
 
-// TestContradicted: a claim contradicts arithmetic where no reading allows its number.
+// TestContradicted: a claim contradicts arithmetic if no reading allows its number.
 func TestContradicted(t *testing.T) {
 	for most, want := range map[float64]string{2: contradicted, 4: sameSide} {
 		c := &claim{ID: "c", Paper: 4, Kind: exactly, Ratio: true, Readings: []reading{{Name: "a"}, {Name: "b"}}, find: func(_ *evidence, _ uint64, r *reading) (finding, error) {
@@ -140,7 +140,7 @@ func TestContradicted(t *testing.T) {
 	}
 }
 
-// TestStatement: a statement has its own verdict and no number, in JSON neither.
+// TestStatement: a statement has its own verdict and no number, also in JSON.
 func TestStatement(t *testing.T) {
 	c := &claim{ID: "s", Paper: 3, Kind: statement, Verdict: notJudged, Reason: "nothing here", Readings: []reading{{}}}
 	got, err := judge([]*claim{c}, &evidence{seeds: []uint64{1}, readings: true})
@@ -153,7 +153,8 @@ func TestStatement(t *testing.T) {
 	}
 }
 
-// found returns what the report has for a claim under one of its readings, 0 the one that judges.
+// found returns the report's outcome of a claim under one of its readings; reading 0 is the judged
+// one.
 func found(t *testing.T, r *Report, id string, reading int) Outcome {
 	t.Helper()
 	for i := range r.Judgements {
@@ -168,7 +169,7 @@ func found(t *testing.T, r *Report, id string, reading int) Outcome {
 	return Outcome{}
 }
 
-// TestSparseNumbers: claims' numbers are what the GPU model and arithmetic by hand give.
+// TestSparseNumbers: claims' numbers agree with the GPU model and arithmetic by hand.
 func TestSparseNumbers(t *testing.T) {
 	r := sparseReport(t)
 	cfg, err := system.Load(configs.Options{Sets: append(slices.Clone(sparseBase), "run.model=llama-3-8b")})
@@ -176,7 +177,7 @@ func TestSparseNumbers(t *testing.T) {
 		t.Fatal(err)
 	}
 	s, cost := &cfg.GPU.Spec, gpu.NewModelCost(&cfg.GPU.Spec, &cfg.Model)
-	step := func(context int) (all, attention float64) { // 16 steps, of which contexts are 17 to 32 beyond the prompt
+	step := func(context int) (all, attention float64) { // 16 steps at contexts 17 to 32 beyond the prompt
 		for i := range 16 {
 			b := gpu.UniformBatch(1, context+17+i)
 			all += cost.Iteration(gpu.Shape{Decode: b}).Seconds / 16
@@ -196,12 +197,12 @@ func TestSparseNumbers(t *testing.T) {
 	}{
 		{"LS1.decode_64k", 1, attention / all},
 		{"LS2.decode", 1, 20000 * decode},
-		// One block reads the bounds of its query head: 0.18 ms, and the launch. The corner of the
-		// roofline is round: at most 2^(1/p) longer where arithmetic takes as long.
+		// One block reads the bounds of its query head: 0.18 ms, plus the launch. The roofline's corner
+		// is round: at most 2^(1/p) longer if arithmetic takes as long.
 		{"LS7.reuse", 0, 4},
 		{"LS4.vllm_growth", 1, 1e3 * (longest - all)}, // KV of 16 bits; weights cancel out
-		// As l3lab eval --policy hgca --set policy.hgca.window=256 --prompt 1024 --steps 512 --profile FILE has it at 1,025
-		// tokens, of which 896 have left: 248 are salient in the second layer's third head.
+		// As computed by l3lab eval --policy hgca --set policy.hgca.window=256 --prompt 1024 --steps 512 --profile FILE at
+		// 1,025 tokens, of which 896 have left: 248 are salient in the second layer's third head.
 		{"HG6.most", 0, 0.2767857142857143},
 		{"CS3.insensitive", 0, 131072 / 8192},
 		// 8 KV heads of 256 elements of 2 bytes in 32 layers, and 8 lists for each of 128 centroids of
@@ -210,7 +211,7 @@ func TestSparseNumbers(t *testing.T) {
 		{"HG4.hf", 0, (23.2e9 + 4098*36*2*5120*2) / (2 * ((48 << 30) - (1 << 30)))},
 		{"HG4.hf", 1, (23.2e9 + 13*2*4098*36*2*5120*2) / (2 * ((48 << 30) - (1 << 30)))},
 		{"HG4.hgca", 1, (23.2e9 + 17*0.5*4098*36*2*5120*2) / ((48<<30 - 1<<30) - 250e6)}, // activations of a chunk on one GPU
-		// A thread block a query head reads 4,096 tokens of a head, keys and values of a byte an element.
+		// A thread block for each query head reads 4,096 tokens of a head, with 1-byte keys and values.
 		{"LS7.attention", 0, 1e3*4096*2*128/float64(own.BlockBandwidth) + 1e3*own.Overhead.Seconds()},
 		{"LS7.attention", 1, 1e3*4096*2*2*128/float64(own.BlockBandwidth) + 1e3*own.Overhead.Seconds()},
 		// 8 modules of 64 bits at 4.395 GT/s.
@@ -234,13 +235,13 @@ func TestSparseNumbers(t *testing.T) {
 	if got := found(t, r, "LS7.selector", 0).Ours; got < 1e3*bounds/float64(own.BlockBandwidth) || got > 2e3*bounds/float64(own.BlockBandwidth) {
 		t.Errorf("a block reads in %v ms", got)
 	}
-	// With KV heads repeated, dense attention reads four times as much.
+	// With repeated KV heads, dense attention reads four times as much.
 	if got, want := found(t, r, "CS1.128k", 1).Most, (long+3*longAttention)/(long-longAttention); math.Abs(got-want) > 0.05*want {
 		t.Errorf("with repeated heads at most %v, want about %v", got, want)
 	}
 }
 
-// TestSparseVerdicts: what the arithmetic of the papers themselves decides does not depend on our costs.
+// TestSparseVerdicts: verdicts that follow from the papers' own arithmetic do not depend on our costs.
 func TestSparseVerdicts(t *testing.T) {
 	r := sparseReport(t)
 	for id, want := range map[string]string{
@@ -255,7 +256,7 @@ func TestSparseVerdicts(t *testing.T) {
 			t.Errorf("%s is %s, want %s", id, got, want)
 		}
 	}
-	// A baseline that reads keys four times, or does not split contexts, allows the number.
+	// Baselines that read keys four times, or do not split contexts, allow the number.
 	for _, reading := range []int{1, 2} {
 		if got := found(t, r, "CS1.128k", reading); got.Verdict == contradicted {
 			t.Errorf("%s: %s", got.Reading, got.Verdict)
@@ -263,8 +264,8 @@ func TestSparseVerdicts(t *testing.T) {
 	}
 }
 
-// TestSparsePage: the page has what the command finds, to the last digit. Where costs change:
-// l3lab reproduce sparse --out D, with the page of docs in D before.
+// TestSparsePage: the page agrees with the command, to the last digit. If costs change, put the
+// page of docs into D and run l3lab reproduce sparse --out D.
 func TestSparsePage(t *testing.T) {
 	deep.Only(t) // all claims are on the page
 	var b bytes.Buffer
@@ -279,7 +280,7 @@ func TestSparsePage(t *testing.T) {
 	}
 }
 
-// TestAccuracyPage: the counts of verdicts on the page of accuracy are the report's.
+// TestAccuracyPage: the counts of verdicts in docs/accuracy.md are the report's.
 func TestAccuracyPage(t *testing.T) {
 	deep.Only(t) // all claims are counted
 	page := strings.Join(strings.Fields(readFile(t, "../../docs/accuracy.md")), " ")
@@ -288,7 +289,7 @@ func TestAccuracyPage(t *testing.T) {
 	}
 }
 
-// TestNeedle: a key that is many times the query is found by any policy, one that is as others by chance.
+// TestNeedle: any policy finds a key that is many times the query; an ordinary key is found by chance.
 func TestNeedle(t *testing.T) {
 	defer func(scales []float64) { needleScales = scales }(needleScales)
 	own := policies.New("lserve")
@@ -304,8 +305,8 @@ func TestNeedle(t *testing.T) {
 	}
 }
 
-// TestWeightBits: products of few rows take about as much less time as weights have fewer bytes (kernels are not bound by
-// memory alone; TestNarrowProducts of package gpu has the bytes), those of prompts of 4 bits as much as of 8; nothing else changes.
+// TestWeightBits: products of few rows speed up about as much as weights shrink (kernels are not bound by memory alone;
+// TestNarrowProducts of package gpu has the bytes). Products of prompts gain as much with 4 bits as with 8; nothing else changes.
 func TestWeightBits(t *testing.T) {
 	m := &machines{}
 	products := func(bits int, prefill bool) float64 {
@@ -336,7 +337,7 @@ func TestWeightBits(t *testing.T) {
 	}
 }
 
-// TestSparseWhy: where a claim does not come out, something says why, at one context of several.
+// TestSparseWhy: a claim that is not reproduced has a reason, at one of its contexts.
 func TestSparseWhy(t *testing.T) {
 	explained := map[string]bool{}
 	r := sparseReport(t)

@@ -8,7 +8,7 @@ import (
 	"github.com/l3sim/l3sim/gpu"
 )
 
-// TestTextClaims holds what the models say against closed forms.
+// TestTextClaims compares the models' numbers with closed forms.
 func TestTextClaims(t *testing.T) {
 	m, err := loadModels()
 	if err != nil {
@@ -42,10 +42,10 @@ func TestTextClaims(t *testing.T) {
 	// 80 GiB over 8,000 tokens of 2 x 96 x 12,288 x 2 bytes; 80 GB less 2 bytes a parameter of the data sheet's 6.74e9.
 	near("text.gpt175b_requests_80gib", 80*math.Pow(2, 30)/(8000*4_718_592), 1e-12)
 	near("text.llama7b_requests_80gb", (80e9-2*6.738e9)/(2048*524_288), 1e-3)
-	// One of R ranks stops for the whole transfer; it may resume a little later or earlier.
+	// One of R ranks stops for the whole transfer; it may resume slightly later or earlier.
 	near("text.compute_kept", 1-1/float64(m.largest.Node.Ranksets), 0.01)
-	// 16 banks give a column each 8 clocks where the channel gives one each 4. No PU is faster than its peak, and long heads
-	// come near it.
+	// 16 banks each deliver a column every 8 clocks, the channel one every 4. No PU exceeds its peak, and long heads come
+	// near it.
 	peak := float64(m.largest.Node.Ranksets)
 	near("text.rank_pu_ratio", peak, 1e-12)
 	near("text.bank_pu_ratio", 8*peak, 1e-12)
@@ -55,9 +55,10 @@ func TestTextClaims(t *testing.T) {
 	if b := achieved["text.bank_pu_ratio"]; b >= 8*peak || b < 0.7*8*peak {
 		t.Errorf("bank PUs: %v of a peak of %v", b, 8*peak)
 	}
-	// Table 2: a channel of 25.4 GB/s, of which each of 64 ranks has as much, and 16.3 TB/s.
+	// Table 2: a channel of 25.4 GB/s, as much for each of 64 ranks, and 16.3 TB/s.
 	near("text.rank_pu_of_gpus", 64*25.4/16300, 5e-3)
-	// 100 prompts of 7,700 tokens in pieces of half of 2,048 or less, or of half of 8,192; never more pieces than 16 tokens make.
+	// 100 prompts of 7,700 tokens are cut into pieces of half of 2,048 or less, or of half of 8,192; a piece has at least 16
+	// tokens.
 	if c := found["text.prompt_cuts"]; c < 7700.0/1024-2 || c > 7700.0/1024 {
 		t.Errorf("a prompt is cut %v times", c)
 	}
@@ -66,7 +67,7 @@ func TestTextClaims(t *testing.T) {
 		t.Errorf("transposition: %v times the transfer", x)
 	}
 	// KV of a layer over the links, against 16 D² FLOPs a token at 0.8 of peak on each GPU: the FFN takes
-	// longer than its FLOPs, so that the share is below, but not by half.
+	// longer than its FLOPs, so the share is lower, but not by half.
 	worst := 0.0
 	for _, cfg := range m.served {
 		d := float64(cfg.Model.Hidden)
@@ -77,9 +78,9 @@ func TestTextClaims(t *testing.T) {
 	}
 }
 
-// TestAttentionShare: attention of a memory-bound batch is its KV over the
-// bandwidth, as slow as waves of 108 heads leave SMs idle, and 4 bytes of scores
-// for 256 of KV; everything else takes at least its weights.
+// TestAttentionShare: attention of a memory-bound batch is its KV over the bandwidth, slowed by
+// waves of 108 heads that leave SMs idle, and by 4 bytes of scores for 256 of KV; everything else
+// takes at least its weights.
 func TestAttentionShare(t *testing.T) {
 	m, err := loadModels()
 	if err != nil {
@@ -101,7 +102,7 @@ func TestAttentionShare(t *testing.T) {
 	}
 }
 
-// TestFig2 checks the tables by what must hold on any GPU.
+// TestFig2 checks the tables against laws of any GPU.
 func TestFig2(t *testing.T) {
 	m, err := loadModels()
 	if err != nil {

@@ -83,13 +83,13 @@ func TestTextsFollow(t *testing.T) {
 	}
 }
 
-// TestReasonsFollow: two sets of results, one the reverse of the other, leave no line with
-// a number of a run in common, so that none was written ahead of the runs.
+// TestReasonsFollow: two opposite sets of results share no line with a number of a run, so that no
+// such line is fixed text.
 func TestReasonsFollow(t *testing.T) {
 	lines := func(change float64) map[string]bool {
 		r, err := fakeOptions(t, ClaimsOnly).run(t.Context(), newFake(func(c *configs.Config, p *sweep.Point) (*results.Summary, error) {
 			s, err := plausible(c, p)
-			if c.Run.System == "l3" { // what is compared with the others, and its own points with each other
+			if c.Run.System == "l3" { // compared with the others, and its own points with each other
 				s.OutputTokensPerS *= 1 + change*(float64(c.Node.Ranksets)+float64(len(p.Name)))
 				s.TBT.P50 *= 1 + change*float64(c.Run.Requests)
 				s.Utilization.PIM += change

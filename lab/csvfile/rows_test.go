@@ -12,8 +12,8 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// TestEachRow: a byte-order mark and spaces around the names of columns go, lines are those of the
-// file, and the first error ends it.
+// TestEachRow: a byte-order mark and spaces around column names are removed, line numbers are those
+// of the file, and the first error ends the reading.
 func TestEachRow(t *testing.T) {
 	read := func(text string, stop int) (got []string, err error) {
 		err = EachRow("f", strings.NewReader(text), func(columns []string) error {
@@ -39,7 +39,7 @@ func TestEachRow(t *testing.T) {
 	}
 }
 
-// TestFiles: files by name, no folders and nothing else.
+// TestFiles: files in order of name, without folders and other files.
 func TestFiles(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := Files(dir); err == nil || err.Error() != dir+": expected a folder with .csv files" {

@@ -24,8 +24,8 @@ var ablationTables = []string{"steps", "changes", "batches", "predictors", "pape
 // ablationTable is a table of the page with its marks.
 var ablationTable = regexp.MustCompile(`(?s)<!-- begin ([^\n]*) -->\n(.*?)<!-- end ([^\n]*) -->\n`)
 
-// ablationFolder makes a folder with a page and what examples/ablation.sh needs, with as many requests in each sweep, and
-// returns what runs the script there.
+// ablationFolder makes a folder with a page and the inputs of examples/ablation.sh, with this number of requests in each
+// sweep, and returns a function that runs the script there.
 func ablationFolder(t *testing.T, text, requests string) (dir string, script func(args ...string) (string, error)) {
 	t.Helper()
 	dir = t.TempDir()
@@ -63,8 +63,9 @@ func ablationFolder(t *testing.T, text, requests string) (dir string, script fun
 	}
 }
 
-// TestAblationScript: examples/ablation.sh renews its tables of a page between their marks and nothing else, and prints the
-// same ones without a page. They have each point of each sweep once, with its throughput. A page without its marks stays.
+// TestAblationScript: examples/ablation.sh rewrites its tables of a page between their marks and nothing else, and prints
+// the same ones without a page. They have each point of each sweep once, with its throughput. A page without the marks is
+// unchanged.
 func TestAblationScript(t *testing.T) {
 	deep.Only(t)
 	before := string(read(t, findingsPage))
@@ -179,8 +180,8 @@ func ablationPoints(name, table string, f func(sweep, point, cell string)) {
 	}
 }
 
-// TestAblationPage: the tables of lab/docs/findings.md have each point of the sweeps once. At full length they are what
-// examples/ablation.sh writes.
+// TestAblationPage: the tables of lab/docs/findings.md have each point of the sweeps once. At full length
+// examples/ablation.sh writes the same tables.
 func TestAblationPage(t *testing.T) {
 	want := string(read(t, findingsPage))
 	shown := map[string]int{} // points by sweep and name

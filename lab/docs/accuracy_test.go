@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// kind is what the name of an anchor has beyond its row, where a column of the page has a kind of anchors.
+// kind is the part of an anchor's name beyond its row, if the page has a column for each kind of anchors.
 var kind = regexp.MustCompile(`(decode|prefill|mixed) iteration, |iteration energy, |(decode|decode and chunks), (measured GPU part|own kernels)`)
 
 // TestAccuracy: the first table of docs/accuracy.md has the least and the largest mean error of its anchors in

@@ -26,7 +26,8 @@ func designsOf(t *testing.T, sweep string) (names []string) {
 	return names
 }
 
-// rowsOf returns a cell of each row of the tables between marks of a page, by table. Marks of what boards do not have are left out.
+// rowsOf returns a cell of each row of the tables between marks of a page, by table, without the signs for designs that boards
+// cannot hold.
 func rowsOf(page string, cell func(table string) int) map[string][]string {
 	shown := map[string][]string{}
 	for _, m := range ablationTable.FindAllStringSubmatch(page, -1) {
@@ -38,7 +39,7 @@ func rowsOf(page string, cell func(table string) int) map[string][]string {
 	return shown
 }
 
-// scriptWrites checks that a script of the examples prints those tables of a page.
+// scriptWrites checks that an example script prints these tables of a page.
 func scriptWrites(t *testing.T, page string, tables []string, args ...string) {
 	t.Helper()
 	dir, bin := t.TempDir(), t.TempDir()
@@ -66,8 +67,8 @@ func scriptWrites(t *testing.T, page string, tables []string, args ...string) {
 	}
 }
 
-// TestDesignsPage: the tables of lab/docs/findings.md have each design of examples/designs.toml once, in its order, and compare these. At full
-// length the table of designs is what examples/designs.sh writes.
+// TestDesignsPage: the tables of lab/docs/findings.md have each design of examples/designs.toml once, in order, and compare them. At full
+// length examples/designs.sh writes the same table of designs.
 func TestDesignsPage(t *testing.T) {
 	names, shown := designsOf(t, "designs"), rowsOf(string(read(t, findingsPage)), func(string) int { return 0 })
 	if !slices.Equal(shown["designs"], names) {
@@ -126,8 +127,8 @@ func checkRatios(t *testing.T, page string) {
 	}
 }
 
-// TestMeasuresPage: the tables of lab/docs/findings.md have each design of their sweeps once for each model, in order; rates are of designs
-// of the first sweep. At full length all tables but that of rates are what examples/measures.sh writes.
+// TestMeasuresPage: the tables of lab/docs/findings.md have each design of their sweeps once for each model, in order; rates are those of
+// designs of the first sweep. At full length examples/measures.sh writes all tables but that of rates.
 func TestMeasuresPage(t *testing.T) {
 	shown := rowsOf(string(read(t, findingsPage)), func(table string) int { return map[string]int{"context": 1}[table] })
 	measures, contexts := designsOf(t, "measures"), designsOf(t, "measures_context")

@@ -64,7 +64,7 @@ func TestLinks(t *testing.T) {
 		t.Fatalf("%v, %d pages", err, len(pages))
 	}
 	link := regexp.MustCompile(`\]\(([^)#]+)(?:#[^)]*)?\)`)
-	code := regexp.MustCompile("(?s)```.*?```|`[^`\n]*`") // Go's Section[T](cfg) is no link
+	code := regexp.MustCompile("(?s)```.*?```|`[^`\n]*`") // Go's Section[T](cfg) is not a link
 	for _, path := range pages {
 		for _, m := range link.FindAllStringSubmatch(code.ReplaceAllString(string(read(t, path)), ""), -1) {
 			if _, err := os.Stat(filepath.Join(filepath.Dir(path), m[1])); err != nil && !strings.HasPrefix(m[1], "http") {
@@ -74,7 +74,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// TestAnchors: links of all pages that name a heading lead to one, by GitHub's names: small letters, dashes for spaces, no other marks.
+// TestAnchors: links that name a heading lead to one, by GitHub's names: lower case, dashes for spaces, no punctuation.
 func TestAnchors(t *testing.T) {
 	fences := regexp.MustCompile("(?s)```.*?```")
 	heading := regexp.MustCompile(`(?m)^#+ +(.*)$`)
@@ -110,8 +110,8 @@ func TestAnchors(t *testing.T) {
 	}
 }
 
-// TestReproducedNumbers: README.md shows numbers of 'l3lab reproduce' with the command. Those of 'reproduce fair', which takes half an hour, stand in
-// reproduction.md, which it writes; others, at full length, in what the command prints.
+// TestReproducedNumbers: README.md shows numbers of 'l3lab reproduce' with the command. Those of 'reproduce fair', which takes half an hour, are in
+// reproduction.md, which it writes; others, at full length, are in the command's output.
 func TestReproducedNumbers(t *testing.T) {
 	bin, checked := t.TempDir(), 0
 	for _, line := range strings.Split(string(read(t, "../../README.md")), "\n") {

@@ -7,8 +7,8 @@ import (
 	"github.com/l3sim/l3sim/internal/deep"
 )
 
-// TestSparsePage: the table of policies on L3 in lab/docs/sparse.md has each policy of examples/sparse_l3.toml once, in its order. At full
-// length it is what examples/sparse.sh writes.
+// TestSparsePage: the table of policies on L3 in lab/docs/sparse.md has each policy of examples/sparse_l3.toml once, in order. At full
+// length examples/sparse.sh writes the same table.
 func TestSparsePage(t *testing.T) {
 	names, shown := designsOf(t, "sparse_l3"), rowsOf(string(read(t, "sparse.md")), func(string) int { return 0 })
 	if !slices.Equal(shown["l3"], names) {

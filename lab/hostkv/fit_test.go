@@ -16,7 +16,7 @@ func measured(t *testing.T) *Measured {
 	return &m
 }
 
-// TestFit: the parameters that ship are those of the fit.
+// TestFit: the shipped parameters are those of the fit.
 func TestFit(t *testing.T) {
 	g, err := Fit(measured(t))
 	if err != nil || g != pcie.MeasuredGather() {
@@ -24,7 +24,7 @@ func TestFit(t *testing.T) {
 	}
 }
 
-// TestErrors: fetches by themselves and beside products are as near as the page says.
+// TestErrors: fetches alone and next to products are within the page's errors.
 func TestErrors(t *testing.T) {
 	m, g := measured(t), pcie.MeasuredGather()
 	all := m.alone()
@@ -42,7 +42,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestHeldOut: fits to all but one pool, or one row size, predict the fetches of that one.
+// TestHeldOut: fits to all pools but one, or all row sizes but one, predict the fetches of that
+// one.
 func TestHeldOut(t *testing.T) {
 	m := measured(t)
 	all := m.alone()

@@ -9,7 +9,7 @@ import (
 	"github.com/l3sim/l3sim/configs"
 )
 
-// TestJudge: whole iterations are as near as the page says.
+// TestJudge: whole iterations are within the page's errors.
 func TestJudge(t *testing.T) {
 	r, err := Judge("hostkv.csv", measured(t).Iterations, configs.Options{})
 	if err != nil || len(r.Modes) != 3 || len(r.Rows) != 144 {
@@ -36,7 +36,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestJudgeFollowsTheGPU: twice the GPU's part adds as much in the order of the kernels, and what is fetched stays.
+// TestJudgeFollowsTheGPU: doubling the GPU's part adds as much in kernel order, and the fetched rows stay.
 func TestJudgeFollowsTheGPU(t *testing.T) {
 	rows := []Row{
 		{Mode: None, Batch: 8, Context: 32768, Layers: 4, MS: 2}, {Mode: Inline, Batch: 8, Context: 32768, Misses: 1000, Layers: 4, MS: 3},
@@ -60,7 +60,7 @@ func TestJudgeFollowsTheGPU(t *testing.T) {
 	}
 }
 
-// TestReadRefuses: files that are not as they should be are errors with the line and the column.
+// TestReadRefuses: errors in malformed files name the line and the column.
 func TestReadRefuses(t *testing.T) {
 	head := strings.Join(Columns, ",") + "\n"
 	for _, c := range []struct{ text, want string }{

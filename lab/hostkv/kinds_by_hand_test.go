@@ -13,8 +13,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestAloneByHand: a sample of each fetch, of each fetch beside a product, and of each iteration in the order of kernels that has its base, in this order. Iterations add a
-// fourth of 2 ms a layer; where rows are fetched the error counts against a tenth of the base's layer.
+// TestAloneByHand: a sample for each fetch, each fetch next to a product, and each iteration in kernel order that has its base, in this order. Iterations add a fourth of 2
+// ms a layer; with fetched rows the error is relative to at least a tenth of the base's layer.
 func TestAloneByHand(t *testing.T) {
 	m := &Measured{
 		Fetches: []Fetch{{US: 1}, {US: 2}}, Beside: []Beside{{Fetch: Fetch{US: 3}}, {Fetch: Fetch{US: 4}}},
@@ -33,7 +33,7 @@ func TestAloneByHand(t *testing.T) {
 	}
 }
 
-// TestPlantedFetches: of times that other parameters predict the fit finds parameters that predict these times.
+// TestPlantedFetches: the fit finds the parameters that generated the times.
 func TestPlantedFetches(t *testing.T) {
 	planted := pcie.MeasuredGather()
 	planted.Start, planted.Share = 2*planted.Start, planted.Share*0.7
@@ -53,7 +53,7 @@ func TestPlantedFetches(t *testing.T) {
 	}
 }
 
-// TestFilesOfAMachine: each of the three files is read, and an error of each is returned.
+// TestFilesOfAMachine: each of the three files is read, and each one's error is returned.
 func TestFilesOfAMachine(t *testing.T) {
 	good := map[string]string{
 		"fetch.csv":  strings.Join(fetchColumns, ",") + "\n3,uniform,256,10,20,64,1.5\n",
@@ -94,7 +94,7 @@ func TestFilesOfAMachine(t *testing.T) {
 	}
 }
 
-// TestLimitsOfNumbers: both ends of what a column may hold.
+// TestLimitsOfNumbers: both ends of a column's range.
 func TestLimitsOfNumbers(t *testing.T) {
 	for text, want := range map[string]string{
 		"1e-9": "", "9e-10": "a number of at least 1e-09", "999999999999": "", "1e12": "a number of at least 1e-09", "x": "a number of at least 1e-09",
@@ -127,7 +127,7 @@ func TestErrorsOfRatiosByHand(t *testing.T) {
 	}
 }
 
-// TestParametersOfFetches: each parameter is set in the number of its own that it is read from, and in no other.
+// TestParametersOfFetches: setting a parameter changes only the field from which it is read.
 func TestParametersOfFetches(t *testing.T) {
 	start := pcie.MeasuredGather()
 	changed := map[pcie.Gather]bool{}
@@ -149,7 +149,8 @@ func TestParametersOfFetches(t *testing.T) {
 	}
 }
 
-// TestLossByHand: exact, exact as nothing below 5 us counts, half as long, and three times 5 us.
+// TestLossByHand: exact; exact because times below 5 us do not count; half as long; and three times
+// 5 us.
 func TestLossByHand(t *testing.T) {
 	of := func(us float64) func(*pcie.Gather) float64 { return func(*pcie.Gather) float64 { return us } }
 	samples := []sample{{measured: 10, of: of(10)}, {measured: 3, of: of(4), least: 5}, {measured: 20, of: of(10)}, {measured: 2, of: of(15), least: 5}}

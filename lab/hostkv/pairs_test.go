@@ -9,15 +9,15 @@ import (
 	"github.com/l3sim/l3sim/system/kinds"
 )
 
-// server is HiSparse's: GLM-5 in 4 bits, latents in FP8. The fit of its GPU is for dense products and attention: those of experts, latents and
-// indexers take its parameters, borrowed. The measured servers decode only: their prompts run elsewhere, so that steps alone count. Rows are copied out of a context in the middle of the output.
+// server is HiSparse's: GLM-5 in 4 bits, latents in FP8. Its GPU's fit covers dense products and attention; experts, latents and indexers borrow those parameters. The measured servers only
+// decode: their prompts run elsewhere, so that only steps count. Rows are copied from a context in the middle of the output.
 var server = []string{
 	"run.system=sparse-offload", "run.model=glm-5-fp8", "policy.name=dsa", `gpu.preset="rtx-pro-6000-server"`, "node.gpus=8", "model.tensor_parallel=8", "model.weight_bits=4",
 	"model.kv_format=fp8_ds_mla", "sparse_offload.buffer_rows=4096",
 }
 
-// TestPairs is a calibration with a check, not a validation: the GPU's part gets one constant, from one request without host memory, and what
-// misses is one number, from 16 requests with it. The other rows then follow within 20%, the ratios within 15%.
+// TestPairs is a calibration with a check, not a validation: one constant of the GPU's part comes from one request without host memory, and
+// the number of misses from 16 requests with it. The other rows are then within 20%, the ratios within 15%.
 func TestPairs(t *testing.T) {
 	cfg, err := kinds.Loader().Load(configs.Options{Preset: "dgx-h200-l3", Sets: server})
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 // plainState is a state that chooses no pages.
 type plainState struct{ policy.State }
 
-// pagedState has pages of four tokens, whose dropped ones may weigh up to a third of the kept ones.
+// pagedState has pages of four tokens; dropped pages may weigh up to a third of the kept ones.
 type pagedState struct{ policy.State }
 
 func (pagedState) DroppedBound([]float32, *policy.Part, float64) float64 { return 1. / 3 }
@@ -35,14 +35,14 @@ func TestStepsByHand(t *testing.T) {
 	}
 	part := func(ranges ...[2]int) policy.Part { return policy.Part{Ranges: ranges} }
 	// Layer 0: head 0 attends to the last two tokens, 12 of 15 of the mass: (4·45 + 8·60)/12 = 55; head 1 to the first and the last: 9 of 15,
-	// (15 + 480)/9 = 55. Layer 1: both to everything, one of them in two parts.
+	// (15 + 480)/9 = 55. Layer 1: both heads attend to everything, one of them in two parts.
 	a.head(0, 0, 0, of(plainState{}, part([2]int{2, 4})), scores, []float64{55}, weights(2, 3))
 	a.head(1, 0, 1, of(pagedState{}, part([2]int{0, 1}, [2]int{3, 4})), scores, []float64{55}, weights(0, 3))
 	endOfLayer(a, 0, []float64{55, 55})
 	a.head(0, 1, 0, of(plainState{}, part([2]int{0, 4})), scores, []float64{49}, weights(0, 1, 2, 3))
 	a.head(1, 1, 1, of(plainState{}, part([2]int{0, 3}), part([2]int{3, 4})), scores, []float64{50}, weights(0, 1, 2, 3))
 	endOfLayer(a, 1, []float64{52, 45})
-	// A second step of layer 0, whose head 0 attends to one token: 8 of 15; and head 1 to everything, in two pages of the five tokens.
+	// A second step of layer 0: head 0 attends to one token, 8 of 15, and head 1 to everything, in two pages of the five tokens.
 	a.head(0, 0, 0, of(plainState{}, part([2]int{3, 4})), scores, []float64{60}, weights(3))
 	a.head(1, 0, 1, of(pagedState{}, part([2]int{0, 4})), scores, []float64{49}, weights(0, 1, 2, 3))
 	endOfLayer(a, 0, []float64{49, 49})
@@ -58,12 +58,12 @@ func TestStepsByHand(t *testing.T) {
 	}
 	l := &a.Layers[0]
 	near("kept mass", l.KeptMass, (12./15+9./15+8./15+1)/4)
-	near("recall", l.Recall, (1+0.5+1+1)/4) // one of the first and the last is among the two of the highest scores
+	near("recall", l.Recall, (1+0.5+1+1)/4) // of the first and the last token, one is among the two highest scores
 	near("tokens", l.Tokens, (2.+2+1+4)/4)
 	near("rows", l.Rows, 1)
 	near("output", l.OutputRelativeL2, (6./49+0)/2)
 	near("99% of the output", l.OutputRelativeL2P99, 0.99*6/49)
-	near("99% of the dropped mass", l.DroppedMassP99, 6./15+0.97*(7./15-6./15)) // of 0, 3, 6 and 7 of 15: at 2.97 of the places 0 to 3
+	near("99% of the dropped mass", l.DroppedMassP99, 6./15+0.97*(7./15-6./15)) // of 0, 3, 6 and 7 of 15: interpolated at 2.97 of positions 0 to 3
 	near("pages", l.Pages, 1)                                                   // all four tokens are in one
 	near("bound", l.DroppedMassBound, 0.25)
 	near("99% of the bound", l.DroppedMassBoundP99, 0.25)
@@ -111,7 +111,8 @@ layer  tokens   rows  kept mass  recall  output error  p99 of dropped mass  and 
 	}
 }
 
-// TestChoicesText: of two layers that choose and one that does not, the means of each step between choices and of each number of them.
+// TestChoicesText: for two choosing layers and one that does not choose, the means for each distance between choices and each number
+// of them.
 func TestChoicesText(t *testing.T) {
 	layer := func(by, pages float64) LayerAttended {
 		var shared, union []float64
@@ -134,7 +135,7 @@ func TestChoicesText(t *testing.T) {
 	if text.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", text.String(), want)
 	}
-	// One choice fewer than are compared: nothing.
+	// With one choice fewer than are compared: nothing.
 	short := layer(1, 0.2)
 	short.PageUnion = short.PageUnion[:7]
 	text.Reset()

@@ -9,8 +9,8 @@ import (
 	"github.com/l3sim/l3sim/attention/policy"
 )
 
-// TestPageChoices: choices of pages of 4 tokens by hand. The newest page does not count, a step that attends to everything chooses
-// nothing, and the choice after it is compared with none before.
+// TestPageChoices: choices of pages of 4 tokens by hand. The newest page does not count, a step that attends to everything makes
+// no choice, and the next choice has no predecessor.
 func TestPageChoices(t *testing.T) {
 	choose := func(p *pageChoices, context int, pages ...int) {
 		part := policy.Part{}
@@ -28,8 +28,8 @@ func TestPageChoices(t *testing.T) {
 	choose(p, 22, 0, 1, 2, 3, 4, 5)
 	choose(p, 23, 0, 1, 5)
 	share, shared, union := meanChoices(heads, pages)
-	// Two of four pages twice, two of five twice. The second has page 0 of the first; the third page 0 of both, and page 4, which
-	// was the newest before.
+	// Two of four pages twice, two of five twice. The second choice shares page 0 with the first; the third shares page 0 with
+	// both, and page 4, which was the newest before.
 	if math.Abs(share-0.45) > 1e-12 || !slices.Equal(shared, []float64{0.5, 0.5}) || !slices.Equal(union, []float64{1, 1.5, 2}) {
 		t.Errorf("%v of the pages, in common %v, together %v", share, shared, union)
 	}
@@ -43,7 +43,7 @@ func TestPageChoices(t *testing.T) {
 	}
 }
 
-// TestTokenChoices: choices of single tokens and of lists by hand, and what is written of them.
+// TestTokenChoices: choices of single tokens and of lists by hand, and their text.
 func TestTokenChoices(t *testing.T) {
 	heads := make([]headSteps, 1)
 	lists := &heads[0].lists

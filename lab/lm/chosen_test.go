@@ -19,7 +19,7 @@ func BenchmarkPolicy(b *testing.B) {
 		b.Fatal(err)
 	}
 	c.attended = newAttended(m, limit, 0)
-	for i := range c.heads { // any keys and values
+	for i := range c.heads { // arbitrary keys and values
 		h := &c.heads[i]
 		for j := range context * m.HeadDim {
 			h.keys, h.values = append(h.keys, float32(j%7)/7), append(h.values, float32(j%5))
@@ -35,9 +35,9 @@ func BenchmarkPolicy(b *testing.B) {
 	}
 }
 
-// TestPolicySessions: every policy runs after any prompt, also where windows, budgets and pages
-// are longer than the text; any number of workers gives the same bits; and where nothing is
-// dropped predictions are those of attention to everything.
+// TestPolicySessions: every policy runs after any prompt, also if windows, budgets and pages are
+// longer than the text; any number of workers gives the same bits; and if nothing is dropped,
+// predictions equal those of full attention.
 func TestPolicySessions(t *testing.T) {
 	w, err := readSmall(small(t, nil))
 	if err != nil {
@@ -84,8 +84,8 @@ func TestPolicySessions(t *testing.T) {
 	}
 }
 
-// TestMaskedPrompt: a prompt under the mask of a policy gives what its tokens give as decode steps of that policy, whose choices
-// TestReferencePolicies compares with independent results; without the mask it gives something else.
+// TestMaskedPrompt: a prompt under a policy's mask gives the same as its tokens in decode steps of that policy
+// (TestReferencePolicies checks its choices independently); without the mask it differs.
 func TestMaskedPrompt(t *testing.T) {
 	deep.Turn(t, 0, 4)
 	const tokens, steps = 150, 10
@@ -129,7 +129,7 @@ func TestMaskedPrompt(t *testing.T) {
 	}
 }
 
-// TestPolicyLengths: what does not fit the text or the model is refused.
+// TestPolicyLengths: lengths that do not fit the text or the model are refused.
 func TestPolicyLengths(t *testing.T) {
 	m := builtin(t, 1)
 	for _, c := range [][2]int{{0, 1}, {1, 0}, {8192, 1}, {5, 6}} {

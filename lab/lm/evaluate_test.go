@@ -26,7 +26,7 @@ func TestEvaluationText(t *testing.T) {
 	}
 }
 
-// TestEvaluationLengths: a prompt and steps of at least one each, which leave a byte of the text to predict and fit the context of 64.
+// TestEvaluationLengths: prompt and steps have at least one byte each, leave a byte of the text to predict, and fit the context of 64.
 func TestEvaluationLengths(t *testing.T) {
 	w, err := readSmall(small(t, nil))
 	if err != nil {
@@ -55,7 +55,7 @@ func TestEvaluationLengths(t *testing.T) {
 	if _, err := Evaluate(ended, m, nil, text, 5, 4, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("an ended context: %v", err)
 	}
-	// An embedding beyond what formats hold gives no finite prediction, which names its place.
+	// An embedding beyond the formats' range gives no finite prediction; the error names the position.
 	for i := range w.norm {
 		w.norm[i] = float32(math.Inf(1))
 	}
@@ -70,7 +70,7 @@ func TestEvaluationLengths(t *testing.T) {
 	}
 }
 
-// TestSequencesOfSession: sequences take one prompt each, up to their own limits, and steps by their own numbers and lengths.
+// TestSequencesOfSession: each sequence takes one prompt, up to its own limit, and steps by index and length.
 func TestSequencesOfSession(t *testing.T) {
 	w, err := readSmall(small(t, nil))
 	if err != nil {
@@ -98,7 +98,7 @@ func TestSequencesOfSession(t *testing.T) {
 	refused("a prompt of 1 tokens for a sequence with 5 of 6", prefill(1, 1))
 	_, err = s.Step([]int{2}, text[:1])
 	refused("sequence 3 has its 9 tokens", err)
-	// Sequences in another order give the logits of each, as they have by themselves.
+	// Sequences in another order give each the same logits as alone.
 	both, err := s.Step([]int{1, 0}, []byte{text[5], text[1]})
 	if err != nil {
 		t.Fatal(err)
@@ -123,8 +123,8 @@ func TestSequencesOfSession(t *testing.T) {
 	}
 }
 
-// TestFitOfTensors: the scale of a layer's keys is that of the largest magnitude over all of its heads, and values have their own. Of 4 bits
-// it is a seventh or an eighth of it, of FP8 that over the largest number, 448.
+// TestFitOfTensors: a layer's keys have one scale, from the largest magnitude over all heads; values have their own. With 4 bits it is a
+// seventh or an eighth of the magnitude, with FP8 the magnitude over the largest number, 448.
 func TestFitOfTensors(t *testing.T) {
 	heads := []chosenHead{{keys: []float32{1, -2}, values: []float32{3, 16}}, {keys: []float32{-8, 4}, values: []float32{-1, 0}}, {keys: []float32{5, 6}, values: []float32{-2, 1}}}
 	for order := range 3 {
@@ -142,7 +142,8 @@ func TestFitOfTensors(t *testing.T) {
 	}
 }
 
-// TestShapesOfNarrowHeads: what the ranks store of a head of each width: groups of 128 keys by channel, none else.
+// TestShapesOfNarrowHeads: the shape that ranks store for a head of each width: groups of 128 keys only with
+// scales by channel.
 func TestShapesOfNarrowHeads(t *testing.T) {
 	w, err := readSmall(small(t, nil))
 	if err != nil {
@@ -172,8 +173,8 @@ func TestShapesOfNarrowHeads(t *testing.T) {
 	}
 }
 
-// TestLatentComparison: two positions of two layers with two elements: the largest differences of attention, the mean of the signed and
-// the largest of the other predictions, and of the choices those that differ, with the largest gap.
+// TestLatentComparison: two positions of two layers with two elements: the largest difference of attention; mean and largest difference
+// of predictions; and the choices that differ, with the largest gap.
 func TestLatentComparison(t *testing.T) {
 	c := &LatentCase{
 		Model:     &Weights{Shape: Shape{Layers: 2, Heads: 2, HeadDim: 1}},
@@ -195,7 +196,7 @@ func TestLatentComparison(t *testing.T) {
 	if d := c.Compare("dsa", r); d != (LatentDifference{NLLMax: 5, NLLMean: -4.125, AttentionMax: 0.5, Choices: 4, Differing: 2, Gap: 0.25}) {
 		t.Errorf("dsa: %+v", d)
 	}
-	// Of the first three tokens the position 3 is left out.
+	// With only three tokens, position 3 is left out.
 	r.NLL, r.Attention[1][1] = r.NLL[:3], 6
 	if d := c.First(3).Compare("dsa", r); math.Abs(d.NLLMean+12.5/3) > 1e-12 || d.Choices != 2 || d.Differing != 0 || d.AttentionMax != 0 {
 		t.Errorf("of the first three tokens: %+v", d)

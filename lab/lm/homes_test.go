@@ -42,7 +42,7 @@ func homePolicies() map[string]*Attends {
 	add("quest", "quest", quest)
 	add("duo", "duo", duo)
 	add("lserve", "lserve", lserve)
-	add("duo at home", "duo", edit(func(d *policies.DuoSpec) { d.Sink, d.Window, d.StreamDevice = 5, 145, "home" })) // the ring fills up while it decodes
+	add("duo at home", "duo", edit(func(d *policies.DuoSpec) { d.Sink, d.Window, d.StreamDevice = 5, 145, "home" })) // the ring fills up during decoding
 	*add("lserve at home, 8 bits", "lserve", func(s *policy.Spec) {
 		lserve(s)
 		policy.Edit(s, func(l *policies.LServeSpec) { l.StreamDevice, l.Sink = "home", 0 })
@@ -66,8 +66,8 @@ func homePolicies() map[string]*Attends {
 	return all
 }
 
-// homeTolerance returns the bound of lab/docs/model-dimm.md on a head's result, of all stages in FP32 or with scores in
-// FP16, whose largest is score. Scales of keys by element are in q, which is FP16: its rounding moves scores.
+// homeTolerance returns the bound of lab/docs/model-dimm.md on a head's result, with all stages in FP32 or with scores
+// in FP16 of at most score. Key scales by element are part of q in FP16, whose rounding moves scores.
 func homeTolerance(precision string, score float64, scales llm.KVScales) float64 {
 	if precision == "fp32" && scales == llm.ChannelScales {
 		return max(5e-5, 4*attention.HalfEpsilon*score)
@@ -77,9 +77,9 @@ func homeTolerance(precision string, score float64, scales llm.KVScales) float64
 	return max(1e-2, min(4*attention.HalfEpsilon*score, 5e-2))
 }
 
-// TestPoliciesInDIMMs: what ranks and GPUs give together is attention in float64 to the same tokens, within the
-// tolerance of the formats. These are the tokens that a state chooses that scores pages in float64, but where
-// a rank's scores differ from those by less than their formats tell apart.
+// TestPoliciesInDIMMs: the joint result of ranks and GPUs is float64 attention to the same tokens, within the
+// formats' tolerance. The tokens are those of a state that scores pages in float64, unless a rank's scores
+// differ by less than the formats' resolution.
 func TestPoliciesInDIMMs(t *testing.T) {
 	m := builtin(t, 2)
 	prompt, steps := 140, deep.Of(24, 24, 700)
@@ -141,7 +141,7 @@ func TestPoliciesInDIMMs(t *testing.T) {
 	}
 }
 
-// twins are states that see what the heads of c see, and attend in float64.
+// twins are states that see the same heads as c, and attend in float64.
 type twins struct {
 	c             *chosen[float32]
 	states        []policy.State
@@ -151,7 +151,7 @@ type twins struct {
 	largest       float64 // score
 }
 
-// newTwins returns those of heads that have computed a prompt, which they are given, too.
+// newTwins returns the twins of heads that have computed a prompt, and gives them the prompt.
 func newTwins(m *Model, v policy.Values, c *chosen[float32], limit int) *twins {
 	w := &twins{c: c, states: make([]policy.State, len(c.heads)), attender: policy.NewAttender(limit, m.HeadDim),
 		out: make([]float64, m.HeadDim), scores: make([]float64, limit)}
@@ -200,8 +200,7 @@ func tokensOf(s policy.Selection) (tokens []int) {
 	return tokens
 }
 
-// TestSideBySidePolicies: any number of workers and channels, no rotation and bytes that are decoded at each read
-// change no bit.
+// TestSideBySidePolicies: the number of workers and channels, rotation, and decoding at each read change no bit.
 func TestSideBySidePolicies(t *testing.T) {
 	text, prompt, steps := SampleText(), 60, 4
 	usual := []string{"quest, scored by rank", "lserve at home, 8 bits", "dense, 4 bits by channel", "window", "hgca"}
@@ -235,7 +234,7 @@ func TestSideBySidePolicies(t *testing.T) {
 	}
 }
 
-// TestPolicyPlants: each mistake on the path shows in what is predicted, also where a policy chooses.
+// TestPolicyPlants: each mistake on the path changes predictions, also with a policy.
 func TestPolicyPlants(t *testing.T) {
 	deep.Turn(t, 2, 4)
 	m, text := builtin(t, 2), SampleText()[20_000:]

@@ -10,7 +10,7 @@ import (
 	"github.com/l3sim/l3sim/attention"
 )
 
-// TestLatentDimsLimits: each dimension is accepted at its limits and refused one beyond them; all experts may be chosen, none beyond them.
+// TestLatentDimsLimits: each dimension is accepted at its limits and refused one step beyond; all experts may be chosen, but no more.
 func TestLatentDimsLimits(t *testing.T) {
 	file, err := attention.OpenSafetensors(latentOther)
 	if err != nil {
@@ -19,7 +19,7 @@ func TestLatentDimsLimits(t *testing.T) {
 	for _, c := range []struct {
 		key           string
 		least, most   int
-		step          int // to the next number beyond the limit
+		step          int // to the next number beyond a limit
 		field         func(*latentDims) int
 		small, larger string // what is said of a number beyond the limits, "" for the range
 	}{

@@ -15,9 +15,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The models with latent attention whose results PyTorch computed in float64: the reference, and one of other sizes, with more layers,
-// shared experts and kinds of tokens; and one whose layers 1, 2 and 4 share the choices of layers 0 and 3, which testdata/latent_shared.py
-// computed.
+// Models with latent attention and PyTorch's results in float64: the reference; one of other sizes, with more layers, shared experts and
+// kinds of tokens; and one whose layers 1, 2 and 4 share the choices of layers 0 and 3, computed by testdata/latent_shared.py.
 const (
 	latentReference = "testdata/latent_reference.safetensors"
 	latentOther     = "testdata/latent_other.safetensors"
@@ -37,7 +36,7 @@ func latentCase(tb testing.TB, path string) *LatentCase {
 	return c
 }
 
-// shortCase is the case of a text that is as long as a test may take.
+// shortCase is the case of a text of the length that a test affords.
 func shortCase(tb testing.TB, path string) *LatentCase {
 	c := latentCase(tb, path)
 	if quick() {
@@ -66,8 +65,8 @@ func TestLatentReference(t *testing.T) {
 	}
 }
 
-// TestLatentSingle is TestLatentReference in float32. A choice may differ where scores are off by half of what parts the last chosen
-// token from the next, or more.
+// TestLatentSingle is TestLatentReference in float32. A choice may differ if scores are off by at least half of the gap between the
+// last chosen token and the next.
 func TestLatentSingle(t *testing.T) {
 	for _, path := range []string{latentReference, latentOther, latentShared} {
 		c := shortCase(t, path)
@@ -116,11 +115,11 @@ func scoresOf[T real](t *testing.T, c *LatentCase, way string, expanded bool) sc
 	return s
 }
 
-// TestLatentRowsOf16Bits bounds what rounding rows to 16 bits changes. In the first layer queries and rows are the same with and without.
-// With δ the error of a row's element, at most u times the element, a head's score is off by at most ε, the largest sum of |q|·δ over
-// a row times the scale; weights change by factors within e^±2ε; and a result, the weighted sum of latents c with the mean o, by at most
-// e^2ε·Σ p·δ + (e^2ε − 1)·Σ p·|c − o|, which the value half of kv_b takes on with the absolute values of its elements. What
-// follows is not far from linear: bfloat16's unit is 8 times FP16's, and so is the median difference of a token.
+// TestLatentRowsOf16Bits bounds the effect of rounding rows to 16 bits. In the first layer queries and rows are the same with and without
+// rounding. With δ the error of a row's element, at most u times the element, a head's score is off by at most ε, the largest sum of
+// |q|·δ over a row times the scale; weights change by factors within e^±2ε; and a result, the weighted sum of latents c with mean o, by
+// at most e^2ε·Σ p·δ + (e^2ε − 1)·Σ p·|c − o|, which passes through the absolute values of kv_b's value half. Later layers are nearly
+// linear: bfloat16's unit is 8 times FP16's, and so is a token's median difference.
 func TestLatentRowsOf16Bits(t *testing.T) {
 	c := shortCase(t, latentReference)
 	exact := boundsOf(t, c)
@@ -160,11 +159,11 @@ func TestLatentRowsOf16Bits(t *testing.T) {
 	}
 }
 
-// rowBounds is the first layer of a run whose rows are as they are computed.
+// rowBounds is the first layer of a run with unrounded rows.
 type rowBounds struct {
 	attention []float64
 	nll       []float64
-	perUnit   float64 // the median token's difference with rows in FP16, over FP16's unit
+	perUnit   float64 // the median token's difference with FP16 rows, over FP16's unit
 	positions []int
 	rows      [][]float64 // by token
 	queries   [][]float64 // absorbed, by position
@@ -193,7 +192,8 @@ func boundsOf(t *testing.T, c *LatentCase) *rowBounds {
 	return b
 }
 
-// bound returns how far element i of the first layer's results, [positions, heads, value], may be off at a unit of rounding.
+// bound returns the largest possible error of element i of the first layer's results, [positions, heads, value], for a unit
+// of rounding.
 func (b *rowBounds) bound(w *Weights, i int, unit float64) float64 {
 	s := &w.Latent
 	at, head, e := i/(s.Heads*s.Value), i/s.Value%s.Heads, i%s.Value
@@ -239,7 +239,8 @@ func medianOff(x, y []float64) float64 {
 	return off[len(off)/2]
 }
 
-// TestSharedLayers: layers without index tensors share choices, in steps as in prompts, and a file whose first layer has none is refused.
+// TestSharedLayers: layers without index tensors share choices, in steps and in prompts, and a file whose first layer has none is
+// refused.
 func TestSharedLayers(t *testing.T) {
 	c := latentCase(t, latentShared)
 	if got := c.Model.Attention(); got.LayerPattern != "ISSIS" || c.Model.layers[0].latent.index == nil || c.Model.layers[1].latent.index != nil {
@@ -274,8 +275,8 @@ func textOf(c *LatentCase) []byte {
 	return text
 }
 
-// TestLatentSteps: decode steps after a prompt give what the whole text gives, in float32 and under policies; policies that lose nothing
-// or whose budget is the context give dense attention, and "dsa" on rows in FP16 gives its own prompt's.
+// TestLatentSteps: decode steps after a prompt give the same as the whole text at once, in float32 and under policies. Policies that
+// drop nothing equal dense attention, and "dsa" on FP16 rows equals its own prompt's result.
 func TestLatentSteps(t *testing.T) {
 	c := latentCase(t, latentReference).First(130)
 	text, m := textOf(c), NewModel(c.Model, 2)
@@ -351,7 +352,8 @@ func near(x, y []float64, most float64) bool {
 	return slices.EqualFunc(x, y, func(a, b float64) bool { return math.Abs(a-b) <= most })
 }
 
-// TestLatentRefused: what does not go with latent attention, or with a model that has none, is named.
+// TestLatentRefused: the error names the option that does not fit latent attention, or a model
+// without it.
 func TestLatentRefused(t *testing.T) {
 	c, plain := latentCase(t, latentReference).First(20), builtin(t, 1)
 	m, text := NewModel(c.Model, 1), textOf(c)
@@ -403,7 +405,7 @@ func TestLatentRefused(t *testing.T) {
 	}
 }
 
-// TestReadLatentWeights: mistakes in a file are named by tensor or key.
+// TestReadLatentWeights: errors in a file name the tensor or key.
 func TestReadLatentWeights(t *testing.T) {
 	file, err := attention.OpenSafetensors(latentOther)
 	if err != nil {
@@ -469,9 +471,9 @@ func TestReadLatentWeights(t *testing.T) {
 	}
 }
 
-// TestLatentOnRank has the units of a rank attend to the reference model's own rows, each stored once: its 80 elements are the key, the
-// first 64 the value, six queries in its group. Against float64 on the same FP16 numbers the result is within the bound of FP32 units
-// (lab/docs/model-dimm.md), and after kv_b within what rounding rows and queries to FP16 may do to the model's result of PyTorch.
+// TestLatentOnRank makes the units of a rank attend to the reference model's rows, each stored once: 80 elements are the key, the first
+// 64 the value, with six queries in a group. Against float64 on the same FP16 numbers the result is within the bound of FP32 units
+// (lab/docs/model-dimm.md), and after kv_b within the effect of rounding rows and queries to FP16 on PyTorch's result.
 func TestLatentOnRank(t *testing.T) {
 	c := latentCase(t, latentReference).First(160)
 	exact, s, on := boundsOf(t, c), &c.Model.Latent, desk(t, fp32)

@@ -11,8 +11,8 @@ import (
 	"github.com/l3sim/l3sim/pim"
 )
 
-// TestNarrowing: what is stored of each key and value is within half a step of what came, with the scales of its token, of its
-// tensor, beyond whose range there is nothing, or of a key's element and group; what has no full group yet stays as it came.
+// TestNarrowing: each stored key and value is within half a step of the original, with the scales of its token, of its tensor
+// (clamped to its range), or of a key's element and group. Tokens without a full group are still unchanged.
 func TestNarrowing(t *testing.T) {
 	w, err := readSmall(small(t, nil))
 	if err != nil {

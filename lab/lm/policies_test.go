@@ -15,9 +15,9 @@ import (
 	"github.com/l3sim/l3sim/internal/deep"
 )
 
-// referencePolicies are those of testdata/policies_reference.safetensors: results of a program
-// for each in float64 that shares no code with this one, made for this project, on the first
-// 6,144 bytes of the sample text, of which 2,048 are the prompt.
+// referencePolicies are those of testdata/policies_reference.safetensors: results of independent
+// float64 programs, made for this project, on the first 6,144 bytes of the sample text, of which
+// 2,048 are the prompt.
 var referencePolicies = []string{
 	"dense",
 	"quest_1024_skip2", "quest_1024_skip0", "quest_512_skip2", "quest_512_skip0", "quest_256_skip2", "quest_256_skip0",
@@ -33,7 +33,7 @@ const (
 	referenceSteps  = 4096
 )
 
-// referenceSpec returns the section that a name stands for.
+// referenceSpec returns the policy section for a name.
 func referenceSpec(t *testing.T, name string) policy.Spec {
 	number := func(text string) int {
 		n, err := strconv.Atoi(strings.TrimLeft(text, "skipr"))
@@ -77,10 +77,10 @@ func referenceSpec(t *testing.T, name string) policy.Spec {
 	return s
 }
 
-// TestReferencePolicies compares 27 policies with independent results: predictions, what is
-// attended to, what that changes, the tokens of single steps. Both compute in float64 and agree
-// but for the float32 in which predictions are stored here. A difference of one choice, or of one
-// element that rounds to another FP16 value, is seen.
+// TestReferencePolicies compares 27 policies with independent results: predictions, attended
+// tokens, their effect, the tokens of single steps. Both compute in float64 and agree up to the
+// float32 in which predictions are stored here. One different choice, or one element that rounds to
+// another FP16 value, shows.
 func TestReferencePolicies(t *testing.T) {
 	deep.Only(t)
 	const pageEnds = 70 // steps in which a page of 64 tokens ends
@@ -89,7 +89,7 @@ func TestReferencePolicies(t *testing.T) {
 		"h2o_204_204", "hgca_512_128_beta1", "oracle_256"} // one of each
 	if testing.Short() {
 		most, names = 17, kinds
-	} else if !deep.Long() { // no masked prompt, which is computed for its policy alone: TestMaskedPrompt
+	} else if !deep.Long() { // without the masked prompt, computed for one policy only: TestMaskedPrompt
 		names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == "streaming_4_508" || name == "streaming_128_256" })
 	}
 	file, err := attention.OpenSafetensors("testdata/policies_reference.safetensors")
@@ -124,7 +124,7 @@ func TestReferencePolicies(t *testing.T) {
 	}
 }
 
-// pagesOf returns the lists of pages of a policy that has some.
+// pagesOf returns the lists of pages of a policy that has them.
 func pagesOf(s *policy.Spec) (p policies.Pages) {
 	switch s.Name {
 	case "quest":
@@ -162,8 +162,8 @@ func (r *policyReference) ints(name string) []int {
 	return x
 }
 
-// watch keeps the choices of sampled steps: pages without the list's newest, then the
-// newest; or tokens.
+// watch records the choices of sampled steps: pages without the list's newest, then the newest; or
+// tokens.
 func (r *policyReference) watch(samples []int) Watch {
 	r.chosen = map[[3]int][]int{}
 	return func(layer, head, context int, s policy.Selection) {
@@ -185,7 +185,7 @@ func (r *policyReference) watch(samples []int) Watch {
 			}
 			chosen = slices.Compact(chosen)
 			if n := len(chosen); !r.pages.Replace && r.pages.Pages(context) > r.pages.Pages(r.pages.MadeAt(referencePrompt, context)) {
-				chosen = slices.Delete(chosen, n-2, n-1) // the list's newest, which is attended to in addition
+				chosen = slices.Delete(chosen, n-2, n-1) // the list's newest, attended to in addition
 			}
 		}
 		r.chosen[[3]int{step, layer, head}] = chosen
@@ -217,7 +217,7 @@ func (r *policyReference) run(s *decoder[float64]) {
 	}
 }
 
-// atMost fails where a value is beyond its bound.
+// atMost fails if a value exceeds its bound.
 func (r *policyReference) atMost(what string, got, most float64) {
 	r.Helper()
 	if !(got <= most) {
@@ -278,7 +278,7 @@ func (r *policyReference) compareLayers() {
 	}
 }
 
-// compareSalient compares the tokens that HGCA keeps in the last step.
+// compareSalient compares the tokens that HGCA has kept by the last step.
 func (r *policyReference) compareSalient(s *decoder[float64]) {
 	want := r.ints(r.name + ".salient")
 	m := s.model

@@ -8,8 +8,7 @@ import (
 	"github.com/l3sim/l3sim/attention/policy"
 )
 
-// prefilled is the reference prompt after attention to everything, from which decoders of policies
-// go on.
+// prefilled is the reference prompt under full attention, from which decoders of policies continue.
 type prefilled struct {
 	model *Model
 	heads []chosenHead
@@ -60,8 +59,8 @@ func (p *prefilled) decoder(t *testing.T, v policy.Values, r *policyReference) *
 	return d
 }
 
-// oracleValues attend to a step's own token and to the others with the highest scores, up to
-// a budget.
+// oracleValues attend to a step's own token and to the others with the highest scores, within a
+// budget.
 type oracleValues struct{ budget, dim int }
 
 func (o oracleValues) NewState(_, _, limit int) policy.State {

@@ -10,12 +10,10 @@ import (
 	"github.com/l3sim/l3sim/internal/deep"
 )
 
-// TestPyTorch compares the model with PyTorch's results at each position, without and with DIMMs:
-// f32 is float32 throughout, kv16 rounds q, k and v to FP16, which the DIMMs store.
-//
-// An error of 1e-6 changes how one element in a thousand rounds to FP16, and layers amplify that: the order of
-// float32 sums alone moves single positions by more than 5e-3. In the whole text few may be so, and none by more than what
-// rounding to FP16 itself does.
+// TestPyTorch compares the model with PyTorch's results at each position, without and with DIMMs: f32 is float32
+// throughout, kv16 rounds q, k and v to FP16, as the DIMMs store them. An error of 1e-6 changes the FP16 rounding of one
+// element in a thousand, and layers amplify that: the order of float32 sums alone moves single positions by more than
+// 5e-3. Only few positions of the text may do so, and none by more than rounding to FP16 itself.
 func TestPyTorch(t *testing.T) {
 	n := deep.Of(700, 700, 8192)
 	if quick() {
@@ -26,8 +24,8 @@ func TestPyTorch(t *testing.T) {
 		name        string
 		on          *Node
 		each, whole float64
-		beyond      int     // positions that may be further off than each
-		most        float64 // that these may be off
+		beyond      int     // positions that may exceed each
+		most        float64 // bound on these
 	}{
 		{"f32", nil, 1e-3, 1e-5, 0, 0},
 		{"kv16", desk(t, fp32), 5e-3, 2e-5, n / 4096, 0.012},
@@ -80,7 +78,7 @@ func TestLastPosition(t *testing.T) {
 			if i == 3 {
 				most := 1e-3
 				if layer == m.Layers-1 {
-					most = 2e-3 // a step of FP16 from 2 to 4: one element of a value that rounds the other way
+					most = 2e-3 // an FP16 step between 2 and 4: one element of a value rounds differently
 				}
 				compare(t, fmt.Sprintf("layer %d", layer), got, reference(t, fmt.Sprintf("kv16.layer%d.attention_out_last", layer)), most)
 			}
@@ -88,7 +86,7 @@ func TestLastPosition(t *testing.T) {
 	}
 }
 
-// spy keeps what each layer's attention gives a single lane.
+// spy records the result of each layer's attention on a single lane.
 type spy struct {
 	attender[float32]
 	attended [][]float32

@@ -12,7 +12,7 @@ import (
 	"github.com/l3sim/l3sim/pim/machine"
 )
 
-// generate returns what a node decodes after prompts, and the last logits of the first.
+// generate returns the text that a node decodes after prompts, and the last logits of the first.
 func generate(t *testing.T, m *Model, on *Node, tokens int, prompts ...[]byte) ([][]byte, []float32) {
 	t.Helper()
 	texts, samplers := make([][]byte, len(prompts)), make([]*Sampler, len(prompts))
@@ -29,8 +29,8 @@ func generate(t *testing.T, m *Model, on *Node, tokens int, prompts ...[]byte) (
 	return texts, s.lanes[0].logits
 }
 
-// TestSideBySide: any number of workers, the shortcut of decoded bytes, rotation and channels change no bit,
-// and a sequence does not depend on the others.
+// TestSideBySide: the number of workers, cached decoded bytes, rotation and channels change no bit, and a
+// sequence does not depend on the others.
 func TestSideBySide(t *testing.T) {
 	text := SampleText()
 	prompts := [][]byte{text[:514], text[100:140], text[700:701], text[3000:3021], text[40:57]}
@@ -53,10 +53,10 @@ func TestSideBySide(t *testing.T) {
 			{"one rankset", one, desk(t, set, "node.ranksets=1")},
 		} {
 			if i > 1 && precision == "paper" && !deep.Long() {
-				break // where rows are has nothing to do with formats
+				break // placement does not depend on formats
 			}
 			if i > 0 && testing.Short() {
-				break // under the race detector the workers matter
+				break // under the race detector only workers matter
 			}
 			got, bits := generate(t, c.m, c.on, 4, prompts...)
 			if fmt.Sprint(got) != fmt.Sprint(want) || !slices.Equal(bits, logits) {
@@ -70,11 +70,11 @@ func TestSideBySide(t *testing.T) {
 	}
 }
 
-// TestPlants: each mistake on the path of keys, values and results shows in what is predicted.
+// TestPlants: each mistake on the path of keys, values and results changes predictions.
 func TestPlants(t *testing.T) {
 	deep.Turn(t, 1, 4)
 	m := builtin(t, 2)
-	text := SampleText()[20_000:] // the beginning is a licence, which no mistake makes it forget
+	text := SampleText()[20_000:] // the beginning is a licence that it recites despite any mistake
 	mean := func(on *Node) float64 {
 		e, err := Evaluate(t.Context(), m, on, text, 40, 160, nil)
 		if err != nil {
@@ -94,7 +94,8 @@ func TestPlants(t *testing.T) {
 	}
 }
 
-// TestPlaces: layers go round the ranksets, heads over the channels, and no row is another head's.
+// TestPlaces: layers rotate over the ranksets, heads spread over the channels, and no two heads
+// share a row.
 func TestPlaces(t *testing.T) {
 	m := builtin(t, 1)
 	lengths := []int{513, 1, 2000}
@@ -120,7 +121,7 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// TestRefused: what does not fit is an error that names it.
+// TestRefused: an error names what does not fit.
 func TestRefused(t *testing.T) {
 	m := builtin(t, 1)
 	for _, c := range []struct {

@@ -16,9 +16,9 @@ import (
 
 // snapKeys is the section [policy.snapkv].
 type snapKeys struct {
-	Budget int `toml:"budget"` // tokens of the prompt that stay
-	Sink   int `toml:"sink"`   // first of them, which stay in any case
-	Window int `toml:"window"` // last of them, which stay in any case: their queries choose the others
+	Budget int `toml:"budget"` // prompt tokens that are kept
+	Sink   int `toml:"sink"`   // the first of them, always kept
+	Window int `toml:"window"` // the last of them, always kept: their queries choose the others
 }
 
 // Check has the rules of the keys. A key is named without its section.
@@ -28,7 +28,8 @@ func (k snapKeys) Check(c *input.Check) {
 	c.That(k.Budget >= k.Sink+k.Window, "budget", k.Budget, "at least %s + %s = %d", input.Key("sink"), input.Key("window"), k.Sink+k.Window)
 }
 
-// attended returns how many tokens a KV head attends to in a step: what stays of the prompt, and all tokens since.
+// attended returns how many tokens a KV head attends to in a step: the kept ones of the prompt, and all tokens
+// since.
 func (k snapKeys) attended(prompt, context int) int { return min(prompt, k.Budget) + context - prompt }
 
 var snapKV = policy.Policy{
@@ -75,8 +76,8 @@ func (c *snapCosts) Decode(requests []policy.Request, run int) *policy.Step {
 	return step
 }
 
-// Prompt returns dense attention. At the end it adds the scores of the last queries and their sums by token; what
-// stays of the prompt goes home then.
+// Prompt returns dense attention. At the end it adds the scores of the last queries and their sums by token; the
+// kept tokens go home then.
 func (c *snapCosts) Prompt(run, chunk, finished int, last bool) *policy.Prompt {
 	p := c.Costs.Prompt(run, chunk, finished, last)
 	p.Leave = p.Leave[:0]
@@ -88,17 +89,17 @@ func (c *snapCosts) Prompt(run, chunk, finished int, last bool) *policy.Prompt {
 	return p
 }
 
-// Memory returns what stays; while a prompt is prefilled that is all of it.
+// Memory returns the kept tokens; during prefill that is the whole prompt.
 func (c *snapCosts) Memory(run int) (decoding, filling []policy.Held) {
 	_, filling = c.Costs.Memory(run)
 	return c.held, filling
 }
 
-// snapState is what SnapKV knows of one KV head of a sequence.
+// snapState is the state of SnapKV for one KV head of a sequence.
 type snapState struct {
 	keys  snapKeys
 	dim   int
-	parts [1]policy.Part // its ranges: what stays of the prompt; the last one has all tokens since, too
+	parts [1]policy.Part // its ranges: the kept prompt tokens; the last one also has all tokens since
 }
 
 func newSnapValues(u *policy.Use) (policy.Values, error) {
@@ -110,7 +111,7 @@ func newSnapValues(u *policy.Use) (policy.Values, error) {
 // PromptMask lets the prompt attend to everything.
 func (s *snapState) PromptMask() (sink, window int) { return 0, 0 }
 
-// Prompt adds up by token the weights of the last queries, and keeps the sink, the window and the best between them.
+// Prompt sums the last queries' weights by token, and keeps the sink, the window and the best between them.
 func (s *snapState) Prompt(q [][]float32, k, _ []float32) {
 	n := len(k) / s.dim
 	first, end := min(s.keys.Sink, n), max(n-s.keys.Window, 0)
@@ -161,10 +162,10 @@ func (s *snapState) add(token int) {
 // Append keeps the step's own token.
 func (s *snapState) Append(_, _ []float32) { s.parts[0].Ranges[len(s.parts[0].Ranges)-1][1]++ }
 
-// Select returns what stays, at home.
+// Select returns the kept tokens, at home.
 func (s *snapState) Select([][]float32) policy.Selection { return policy.Selection{Parts: s.parts[:]} }
 
-// Observe learns nothing from a step's weights.
+// Observe ignores a step's weights.
 func (s *snapState) Observe([][]float32) {}
 
 // Adds a policy, prints its help, and runs it on two systems.

@@ -28,8 +28,8 @@ func TestCopyOfSnapKV(t *testing.T) {
 	}
 }
 
-// TestAddedValues: a policy of another package decodes the byte model, in float64 and with keys and values in DIMMs, where what it
-// attends to is the same. With room for everything it is dense attention.
+// TestAddedValues: a policy of another package decodes the byte model, in float64 and with keys and values in DIMMs, with the same
+// attended tokens. With room for everything it equals dense attention.
 func TestAddedValues(t *testing.T) {
 	deep.Turn(t, 3, 4)
 	loader, err := system.Extend(system.Extension{Policies: []policy.Policy{snapKV}})
@@ -54,7 +54,7 @@ func TestAddedValues(t *testing.T) {
 		return e
 	}
 	here, there := decode(nil, &cfg.Policy), decode(&lm.Node{Config: cfg}, &cfg.Policy)
-	tokens := float64(64) + float64(1+steps)/2 // the budget, and the mean of those since
+	tokens := float64(64) + float64(1+steps)/2 // the budget, and the mean number since
 	for _, e := range []*lm.Evaluation{here, there} {
 		if got := e.Attended.Layers[0].Tokens; got != tokens {
 			t.Errorf("a head attends to %g tokens, want %g", got, tokens)

@@ -10,7 +10,7 @@ import (
 	"github.com/l3sim/l3sim/attention"
 )
 
-// small returns the tensors and metadata of a model of one layer, which change may spoil.
+// small returns the tensors and metadata of a model of one layer; change may corrupt them.
 func small(tb testing.TB, change func(shapes map[string][]int, metadata map[string]string)) []byte {
 	tb.Helper()
 	shapes := map[string][]int{"embedding.weight": {256, 4}, "head.weight": {256, 4}, "norm.weight": {4}}
@@ -57,7 +57,8 @@ func readSmall(data []byte) (*Weights, error) {
 	return ReadWeights(file)
 }
 
-// TestReadWeights: a model of another shape decodes too, with heads of 8 padded to a burst, and mistakes are named.
+// TestReadWeights: a model of another shape also decodes, with heads of 8 padded to a burst, and errors name the
+// mistake.
 func TestReadWeights(t *testing.T) {
 	w, err := readSmall(small(t, nil))
 	if err != nil {

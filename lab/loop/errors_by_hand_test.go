@@ -8,7 +8,8 @@ import (
 	"github.com/l3sim/l3sim/configs"
 )
 
-// TestErrorsByHand: times 10% too long, 20% too short and 5% too long; joules 10% and 30% too many, of the rows that have any.
+// TestErrorsByHand: times 10% too long, 20% too short and 5% too long; joules 10% and 30% too many, in the rows that have
+// them.
 func TestErrorsByHand(t *testing.T) {
 	rows := []Predicted{
 		{MS: 10, WithGPU: 11, Own: 20, Joules: 100, WithGPUJ: 110, OwnJ: 200},
@@ -19,7 +20,7 @@ func TestErrorsByHand(t *testing.T) {
 		near := func(a, b float64) bool { return math.Abs(a-b) < 1e-12 }
 		return got.Rows == want.Rows && near(got.MAPE, want.MAPE) && near(got.P90, want.P90) && near(got.Bias, want.Bias) && near(got.JoulesBias, want.JoulesBias) && near(got.JoulesError, want.JoulesError)
 	}
-	// The sample's deviation is 0.1·√2, over the root of two rows.
+	// The sample's deviation is 0.1·√2, divided by the root of two rows.
 	if got, want := summarise(rows, withGPU, withGPUJoules), (Errors{3, 0.35 / 3, 0.2, -0.05 / 3, 0.2, 0.1}); !same(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
@@ -34,7 +35,8 @@ func TestErrorsByHand(t *testing.T) {
 	}
 }
 
-// TestSeriesAreTheirRows: each series has the errors of its own rows, with the measured GPU part and with own kernels, and the fit of two GPUs sets how their link is joined.
+// TestSeriesAreTheirRows: each series has the errors of its own rows, with the measured GPU part and with own kernels. The fit of two GPUs determines how their link is
+// shared.
 func TestSeriesAreTheirRows(t *testing.T) {
 	m, err := Read("testdata/h200_tp2.csv")
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/l3sim/l3sim/internal/deep"
 )
 
-// nodes has each file and the node that it is judged on. Unseen files are of other models, measured after all parameters were fitted.
+// nodes has each file and the node that judges it. Unseen files are of other models, measured after all parameters were fitted.
 var nodes = map[string]string{
 	"testdata/h100_tp1.csv": "dgx-h100-l3", "testdata/h200_tp2.csv": "dgx-h200-l3",
 	"testdata/h100_tp1_unseen.csv": "dgx-h100-l3", "testdata/h100_tp2_unseen.csv": "dgx-h100-l3",
@@ -36,7 +36,7 @@ func judged(t *testing.T, file string, sets ...string) *Report {
 }
 
 // TestJudge: with the measured GPU part l3's dataflow is within 2% on average and 5% for nine rows of ten without chunks,
-// 4% and 8% with them, on rows that no parameter has seen, too.
+// 4% and 8% with them, also on rows that no parameter was fitted to.
 func TestJudge(t *testing.T) {
 	for file := range nodes {
 		r := judged(t, file)
@@ -60,7 +60,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestJoules: where each row runs for seconds, so that the counter is fine enough, joules of every series are within 8%, and of all within 3%.
+// TestJoules: if each row runs for seconds, so that the counter is fine enough, joules of every series are within 8%, and of all within 3%.
 func TestJoules(t *testing.T) {
 	m, err := Read("testdata/h100_tp1_long.csv")
 	if err != nil {
@@ -79,12 +79,13 @@ func TestJoules(t *testing.T) {
 			t.Errorf("%v: joules %+.3f", &s.Case, s.JoulesBias)
 		}
 	}
-	if len(r.Left) != 1 || !strings.Contains(r.Left[0].Why, "one after the other") { // the rule needs no row of 100 us
+	if len(r.Left) != 1 || !strings.Contains(r.Left[0].Why, "one after the other") { // rows of 100 us are not needed
 		t.Errorf("left out: %v", r.Left)
 	}
 }
 
-// TestLeftOut: series that ran one sub-batch after the other, and stand-ins behind prompts' products.
+// TestLeftOut: series that ran one sub-batch after the other, and stand-ins that waited for prompts'
+// products.
 func TestLeftOut(t *testing.T) {
 	r := judged(t, "testdata/h100_tp1.csv")
 	after := 0
@@ -103,7 +104,7 @@ func TestLeftOut(t *testing.T) {
 	}
 }
 
-// TestLinkMatters: each parameter of the link is seen by the rows. Without it the error grows.
+// TestLinkMatters: each parameter of the link affects the rows: without it the error grows.
 func TestLinkMatters(t *testing.T) {
 	best := judged(t, "testdata/h100_tp1.csv").All[0].MAPE
 	for _, set := range []string{"pcie.latency=3.4us", "pcie.wake=0ps", "pcie.join=0ps", "pcie.kernel_share=0"} {
@@ -113,7 +114,7 @@ func TestLinkMatters(t *testing.T) {
 	}
 }
 
-// TestFit: from other links the fit comes back to an error on the fitted rows as low as the preset's.
+// TestFit: from another link, the fit reaches an error on the fitted rows as low as the preset's.
 func TestFit(t *testing.T) {
 	fitted := func(sets ...string) (e float64) {
 		n := 0.0
@@ -137,8 +138,8 @@ func TestFit(t *testing.T) {
 	}
 }
 
-// TestBrokenFlow plants mistakes into l3's dataflow, and sees predictions follow: where both sub-batches attend on one
-// rankset, one waits for the other, and long stand-ins take twice as long.
+// TestBrokenFlow plants mistakes into l3's dataflow and checks that predictions follow: if both sub-batches attend on
+// one rankset, one waits for the other, and long stand-ins take twice as long.
 func TestBrokenFlow(t *testing.T) {
 	if !deep.Long() {
 		t.Skip("builds two programs: L3SIM_LONG=1 runs it")
@@ -198,8 +199,8 @@ func TestBrokenFlow(t *testing.T) {
 	}
 }
 
-// TestLaws: other models than the measured ones, without an aim: an iteration takes at least the GPU's part and the
-// stand-ins of one sub-batch, and grows with their latency by no more than what all layers add.
+// TestLaws: for unmeasured models, without a limit on errors: an iteration takes at least the GPU's part and the
+// stand-ins of one sub-batch, and grows with their latency by at most the sum over layers.
 func TestLaws(t *testing.T) {
 	for _, c := range []struct {
 		node, model, gpus string
@@ -246,7 +247,7 @@ func TestFigure(t *testing.T) {
 
 const head = "model,tp,sub_batches,batch,chunk,finished,standin,pim_us,ms,joules,alone_us\n"
 
-// TestParse: what is wrong is named with file, line and key.
+// TestParse: errors name file, line and key.
 func TestParse(t *testing.T) {
 	none, device := "opt-13b,1,2,8,0,0,none,0,10,4,0\n", "opt-13b,1,2,8,0,0,device,50,11,4,70\n"
 	for _, c := range []struct{ text, want string }{
@@ -276,7 +277,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// FuzzParse: an error names the file, and what is read has a GPU part in each series.
+// FuzzParse: an error names the file, and a parsed file has a GPU part in each series.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(head + "opt-13b,1,2,8,0,0,none,0,10,4,0\nopt-13b,1,2,8,0,0,device,50,11,4,70\n"))
 	f.Add([]byte(head + "opt-13b,1,2,8,0,0,none,0,1e300,4,0\n\"\n"))

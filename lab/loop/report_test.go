@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestTextByHand: each series and all of them have the errors with the measured GPU part before those with own kernels; what is not judged has its reason.
+// TestTextByHand: each series, and all together, have the errors with the measured GPU part before those with own kernels; rows that are not judged have a
+// reason.
 func TestTextByHand(t *testing.T) {
 	c := Case{Model: "m", GPUs: 2, SubBatches: 3, Batch: 4, StandIn: Device}
 	chunks := c

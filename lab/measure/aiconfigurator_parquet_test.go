@@ -15,11 +15,11 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// sourceTables are the tables as AIConfigurator's collectors write them: where they are, the columns of numbers and of texts that stand for
-// those of a CSV excerpt, and columns that are the same in all rows. A name of a CSV column may have a prefix that the source puts before it.
+// sourceTables are the tables in the form of AIConfigurator's collectors: their paths, the numeric and text columns of a CSV excerpt, and
+// columns that are constant. The source may put a prefix before a CSV column's name.
 var sourceTables = []struct {
 	csv, parquet string
-	columns      map[string]string // of the source: of CSV
+	columns      map[string]string // source column: CSV column
 	same         map[string]any
 }{
 	{"h200_sglang/gemm.csv", "gemm/sglang/0.5.14/gemm_perf", map[string]string{"gemm_dtype": "dtype", "m": "m", "n": "n", "k": "k", "kernel_source": "sglang_+kernel"}, nil},
@@ -45,7 +45,7 @@ var sourceTables = []struct {
 // sourceRows are rows of a table of the source.
 type sourceRows []map[string]any
 
-// write writes a Parquet file with the columns of the first row, each of the type of its first value, and all of them optional, as the source has them.
+// write writes a Parquet file with the columns of the first row, each of its first value's type, and all optional, as in the source.
 func (rows sourceRows) write(t *testing.T, file string) {
 	t.Helper()
 	group := parquet.Group{}
@@ -90,7 +90,7 @@ func (rows sourceRows) write(t *testing.T, file string) {
 	}
 }
 
-// sourceRow returns a row of CSV as the source has it.
+// sourceRow converts a CSV row to the source's form.
 func sourceRow(t *testing.T, of, record map[string]string, same map[string]any) map[string]any {
 	t.Helper()
 	row := map[string]any{"framework": "SGLang", "version": "0.5.14"}
@@ -152,7 +152,7 @@ func records(t *testing.T, file string, most int) (all []map[string]string) {
 	return all
 }
 
-// TestParquetTables: each kind of table has the same rows as CSV and as the source's Parquet.
+// TestParquetTables: each kind of table gives the same rows from CSV and from the source's Parquet.
 func TestParquetTables(t *testing.T) {
 	p := Tables{Folder: t.TempDir(), System: "h200_sxm", Framework: "sglang", Version: "0.5.14"}
 	for _, table := range sourceTables {
@@ -184,7 +184,7 @@ func TestParquetTables(t *testing.T) {
 			}
 		}
 	}
-	// All of them are found, and the newest version of a library is named.
+	// All tables are found, and the newest version of a library is named.
 	older := filepath.Join(p.Folder, p.System, "comm/nccl/2.9.1/nccl_perf.parquet")
 	if err := os.MkdirAll(filepath.Dir(older), 0o755); err != nil {
 		t.Fatal(err)
@@ -202,7 +202,7 @@ func TestParquetTables(t *testing.T) {
 	}
 }
 
-// TestParquetRows: rows that are not taken, and what is refused.
+// TestParquetRows: rows that are skipped, and rows that are refused.
 func TestParquetRows(t *testing.T) {
 	p := Tables{Folder: t.TempDir(), Framework: "sglang", Version: "1"}
 	decode := map[string]any{"version": "1", "kv_cache_dtype": "fp8", "attn_dtype": "fp8", "batch_size": 4, "isl": 1, "step": 9, "num_heads": 8, "num_key_value_heads": 2, "head_dim": 128, "window_size": 0.0, "beam_width": 1, "kernel_source": "sglang_fa3", "latency": 2.0}

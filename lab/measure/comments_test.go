@@ -9,14 +9,14 @@ import (
 	"github.com/l3sim/l3sim/input/list"
 )
 
-// TestShippedComments: each key of a fit to tables of AIConfigurator that ships has the meaning that is written now, and so has each of those
-// that are written anew. It is behind the value's origin; some have a source in between.
+// TestShippedComments: in shipped fits to AIConfigurator's tables, each key's comment has the current meaning, as in a newly written fit. It
+// follows the value's origin; some have a source in between.
 func TestShippedComments(t *testing.T) {
 	texts, err := presetTexts()
 	if err != nil {
 		t.Fatal(err)
 	}
-	byHand := map[string]string{ // what a person knew better
+	byHand := map[string]string{ // written by hand
 		"gpu.all_reduce.small_limit": "; NCCL beyond; batches of up to 500 tokens",
 		"gpu.power.pj_per_flop":      "; of 16-bit operations that are executed",
 	}
@@ -51,7 +51,7 @@ func TestShippedComments(t *testing.T) {
 	}
 	for key := range moved(list.Map(Kinds(), func(k Kind) Fitted { return Fitted{Kind: k} })) {
 		if key == "gpu.alone.flush_share" {
-			continue // of kernels measured alone, which the tables do not have
+			continue // kernels measured alone, absent from the tables
 		}
 		if section := key[:strings.LastIndex(key, ".")]; !sections[section] {
 			t.Errorf("no fit has %s", key)

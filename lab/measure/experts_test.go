@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestBalancedRows: experts of the first GPU by hand: choice j of token t is the expert t + j·⌈experts/active⌉.
+// TestBalancedRows: experts of the first GPU by hand: choice j of token t is expert t + j·⌈experts/active⌉.
 func TestBalancedRows(t *testing.T) {
 	for _, c := range []struct {
 		x    routing
@@ -23,7 +23,8 @@ func TestBalancedRows(t *testing.T) {
 	}
 }
 
-// TestDrawnRows: a draw has all pairs, no expert has more than all tokens, loads are uneven, and the GPU is the one with most rows.
+// TestDrawnRows: a draw has all pairs, no expert has more than all tokens, loads are uneven, and the GPU is the one with the most
+// rows.
 func TestDrawnRows(t *testing.T) {
 	for _, x := range []routing{{1, 256, 8, 1, true}, {64, 128, 4, 1, true}, {4096, 8, 2, 1, true}, {512, 256, 8, 1, true}, {4096, 8, 4, 1, true}} {
 		whole := x.draw(rand.New(rand.NewPCG(1, 2)))
@@ -48,7 +49,7 @@ func TestDrawnRows(t *testing.T) {
 	}
 }
 
-// TestExpertRows: what a row of experts is read as, and what is refused.
+// TestExpertRows: how a row of experts is read, and which rows are refused.
 func TestExpertRows(t *testing.T) {
 	const header = "dtype,tokens,hidden,inter,topk,experts,tp,ep,spread,kernel,us\n"
 	got, err := parse("moe.csv", strings.NewReader(header+"fp8_block,2,1024,512,2,8,4,2,balanced,a,9\n"), nil)

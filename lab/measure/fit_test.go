@@ -10,8 +10,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestFitRecovers measures kernels of a known GPU and lets the fit, from its own
-// start, find a GPU with the same times.
+// TestFitRecovers measures kernels of a known GPU; the fit, from its own start, finds a GPU with
+// the same times.
 func TestFitRecovers(t *testing.T) {
 	deep.Turn(t, 0, 2)
 	measured := read(t, "testdata/h200")
@@ -27,7 +27,7 @@ func TestFitRecovers(t *testing.T) {
 			p.set(start, p.start)
 		}
 		before := start.Judge(samples).MAPE
-		// Parameters belong to these forms: a base of another form takes them.
+		// Parameters belong to a form of kernels: a base of another form takes them over.
 		g := &start.GPU
 		g.MatMul.Model, g.Pointwise.Model, g.Collective.Model = gpu.AttAcc, gpu.AttAcc, gpu.AttAcc
 		g.Prefill.Model, g.Decode.Model = gpu.AttAcc, gpu.AttAcc
@@ -120,7 +120,7 @@ func TestOnePath(t *testing.T) {
 	}
 }
 
-// TestNamedPath: where files name the method, the others are not fitted to.
+// TestNamedPath: if files name the method, other methods are not fitted.
 func TestNamedPath(t *testing.T) {
 	named := Sample{kind: AllReduce, op: "nccl", bytes: 1000, Seconds: 1e-5}
 	other := Sample{kind: AllReduce, bytes: 1000, Seconds: 5e-6}
@@ -129,7 +129,7 @@ func TestNamedPath(t *testing.T) {
 	}
 }
 
-// TestMethodsBySize: a fit takes the method of all-reduces that do not say it by their size.
+// TestMethodsBySize: all-reduces without a named method are fitted with the method for their size.
 func TestMethodsBySize(t *testing.T) {
 	in := []Sample{{kind: AllReduce, bytes: 1 << 20}, {kind: AllReduce, bytes: 1<<20 + 1}, {kind: AllReduce, op: "nccl", bytes: 10}}
 	got := methodsBySize(in, units.MiB)

@@ -9,8 +9,8 @@ import (
 	"github.com/l3sim/l3sim/internal/deep"
 )
 
-// TestFitAll: what is measured is fitted, in the order of kinds, and twice the same;
-// what is not keeps its value.
+// TestFitAll: measured kinds are fitted, in the order of kinds, with the same result twice; others
+// keep their values.
 func TestFitAll(t *testing.T) {
 	samples := files(t, "testdata/h100_graph/gemm.csv", "testdata/h100_server/duty.csv", "testdata/h100_server/iterations_tp1.csv", "testdata/h100/pcie.csv")
 	fit := func() (*Target, []Fitted) {
@@ -28,7 +28,7 @@ func TestFitAll(t *testing.T) {
 		if f.Samples == 0 || f.HeldOut != (f.Held.Points > 0) || f.HeldOut && f.Held.Points != f.Samples {
 			t.Errorf("%s: %d samples, %d held out", f.Kind, f.Samples, f.Held.Points)
 		}
-		if one := f.Kind == DecodeIteration || f.Kind == PrefillIteration; f.HeldOut == one { // of one model
+		if one := f.Kind == DecodeIteration || f.Kind == PrefillIteration; f.HeldOut == one { // they are of one model
 			t.Errorf("%s: held out %v", f.Kind, f.HeldOut)
 		}
 	}
@@ -51,8 +51,8 @@ func TestFitAll(t *testing.T) {
 	}
 }
 
-// TestFitAllMakesPresets fits all that was measured of an H200 from ordinary values, and
-// finds a GPU that is as good as the preset, by a tenth.
+// TestFitAllMakesPresets fits all measurements of an H200 from generic values, and finds a GPU
+// within a tenth of the preset's errors.
 func TestFitAllMakesPresets(t *testing.T) {
 	if !deep.Long() {
 		return
@@ -69,7 +69,7 @@ func TestFitAllMakesPresets(t *testing.T) {
 		}
 		samples := files(t, c.files...)
 		made, known := suite(t, "h200-sxm", c.suite), suite(t, "h200-sxm", c.suite)
-		forget(made, slices.DeleteFunc(Kinds(), func(k Kind) bool { return k == Small })...) // only servers' tables have those
+		forget(made, slices.DeleteFunc(Kinds(), func(k Kind) bool { return k == Small })...) // only tables of servers have these
 		if _, err := made.FitAll(samples, Options{}); err != nil {
 			t.Fatal(err)
 		}
@@ -83,7 +83,7 @@ func TestFitAllMakesPresets(t *testing.T) {
 	}
 }
 
-// TestWeights: what is in a graph weighs thrice, and energies of single kernels twice.
+// TestWeights: samples in a graph weigh three times, and energies of single kernels twice.
 func TestWeights(t *testing.T) {
 	target := h200(t)
 	sample := func(where Condition, factor float64) Sample {

@@ -7,9 +7,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestFormsOfOtherKinds: which forms kernels of latent attention, experts, collectives and indexes have, and where each begins. What a form says
-// beyond a fit's numbers are tiles, groups of heads, whole waves and how far direct all-reduces go; it leaves the kernels of 16 or 8 bits that are
-// not its own.
+// TestFormsOfOtherKinds: the forms of kernels of latent attention, experts, collectives and indexes, and the start of each. Beyond a fit's
+// numbers, a form has tiles, groups of heads, whole waves and the limit of direct all-reduces; it leaves kernels of other widths alone.
 func TestFormsOfOtherKinds(t *testing.T) {
 	start := func(compute, memory float64) gpu.Efficiency {
 		return gpu.Efficiency{Compute: compute, Memory: memory, Ridge: 3}
@@ -86,7 +85,7 @@ func TestFormsOfOtherKinds(t *testing.T) {
 			}
 		}
 	}
-	// Where NCCL has no fit by itself, an all-reduce keeps the base's protocols.
+	// If NCCL has no fit of its own, an all-reduce keeps the base's protocols.
 	got := base
 	got.Collectives.AllReduce = gpu.Protocols{}
 	if forms("vllm", AllReduce)[0](&got); got.Collective.Protocols != base.Collective.Protocols {
@@ -102,7 +101,7 @@ func TestFormsOfOtherKinds(t *testing.T) {
 	}
 }
 
-// allReduceOf is a form of direct all-reduces up to a size, with NCCL by itself beyond.
+// allReduceOf is a form of direct all-reduces up to a size, with NCCL's own fit beyond.
 func allReduceOf(limit units.Bytes, own gpu.Protocols) func(*gpu.Spec) {
 	return func(g *gpu.Spec) {
 		g.Collective.Method, g.Collective.SmallLimit, g.Collective.Protocols = gpu.AllReduceDirect, limit, own

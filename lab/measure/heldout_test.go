@@ -11,8 +11,8 @@ import (
 	"github.com/l3sim/l3sim/internal/deep"
 )
 
-// forget puts the parameters of kinds at their start, so that no fit inherits what a
-// preset's has seen.
+// forget resets the parameters of kinds to their start, so that a fit cannot inherit a preset's
+// knowledge of held-out rows.
 func forget(t *Target, kinds ...Kind) {
 	for _, kind := range kinds {
 		for _, p := range parameters(kind) {
@@ -24,12 +24,12 @@ func forget(t *Target, kinds ...Kind) {
 // quickHeldOut are the measurements that TestHeldOut fits in a quick run.
 const quickHeldOut = "h200_extend/*.csv"
 
-// TestHeldOut refits kernels without the shapes that they are then judged on. Shapes are
-// the n and k of products, heads of attention, and kernels and widths of the others. The aim
-// is 8% in the mean and 25% in nine of ten.
+// TestHeldOut refits kernels without the shapes that judge them. Shapes are n and k of products,
+// heads of attention, and kernels and widths of others. The aim is 8% on average and 25% for nine
+// of ten.
 func TestHeldOut(t *testing.T) {
-	// These miss it: a fit to heads of one kind says little of another's chunks of 16 and 64
-	// tokens, one to two widths of norms little of a third, and one to two GPUs little of four.
+	// These miss it: a fit to one kind of heads says little about another's chunks of 16 and 64
+	// tokens; one to two widths of norms, about a third; one to two GPUs, about four.
 	missed := map[string][2]float64{
 		"h200-sxm pytorch prefill_attention": {0.085, 0.25}, "h100-sxm server elementwise": {0.09, 0.31}, "h200-sxm server all_reduce": {0.13, 0.28},
 		"a100-sxm-80gb server gemm": {0.083, 0.25}, // products of one row: no matrix-vector kernels
@@ -95,14 +95,14 @@ func iterationsOf(t *testing.T, dir string) []Sample {
 	return rows
 }
 
-// seen says that a sample is fitted to while a model is left out: those of other models,
-// and, as four GPUs run one model alone, every other row of it there.
+// seen says that a sample is fitted while a model is held out: samples of other models and, since
+// only one model ran on four GPUs, every second row of it there.
 func seen(s *Sample, model string) bool {
 	return s.model.Name != model || s.model.TensorParallel == 4 && s.Line%2 == 0
 }
 
-// leftOut are the parameters that whole iterations show, fitted without a model to the
-// others and to kernels for seconds.
+// leftOut has the parameters that whole iterations determine, fitted to the other models and to
+// sustained kernels.
 func leftOut(t *testing.T, name, model string) *Target {
 	t.Helper()
 	dir := "testdata/" + strings.TrimSuffix(name, "-sxm")
@@ -122,15 +122,14 @@ func leftOut(t *testing.T, name, model string) *Target {
 	return target
 }
 
-// worstNamed are the points that miss by more than 15% with their model left out: none.
+// worstNamed are the points off by more than 15% with their model held out: none.
 var worstNamed = []string{}
 
-// TestModelsLeftOut judges iterations of each model by parameters that were fitted to the
-// others.
+// TestModelsLeftOut judges iterations of each model by parameters fitted to the others.
 func TestModelsLeftOut(t *testing.T) {
 	deep.Only(t)
 	bounds := map[Kind]float64{DecodeIteration: 0.04, PrefillIteration: 0.04, MixedIteration: 0.06, IterationEnergy: 0.05}
-	// On H200s the suites were measured on boards that draw unlike power for the same work
+	// On H200s the suites ran on boards that draw different power for the same work
 	// (TestBoardsDiffer): no parameters bring both within 5%.
 	energyOfTwoBoards := 0.06
 	for _, name := range []string{"h200-sxm", "h100-sxm"} {
@@ -171,10 +170,9 @@ func TestModelsLeftOut(t *testing.T) {
 	}
 }
 
-// TestBoardsDiffer: iterations of one H200 that take the same time in both suites, within
-// 3%, were measured to draw 8% more power in PyTorch's, on another board or day, and single
-// rows differ by more: the energy counter is coarse. So much of an error of energy is
-// the measurement's.
+// TestBoardsDiffer: iterations of one H200 that take the same time in both suites, within 3%, drew
+// 8% more power in PyTorch's, on another board or day, and single rows differ by more: the energy
+// counter is coarse. That part of an energy error is due to the measurement.
 func TestBoardsDiffer(t *testing.T) {
 	type row struct{ seconds, joules float64 }
 	rows := map[gpu.Suite]map[string]row{gpu.SuitePyTorch: {}, gpu.SuiteServer: {}}

@@ -51,7 +51,7 @@ func read(t testing.TB, path string) map[Kind][]Sample {
 	return ByKind(files(t, path))
 }
 
-// files reads files or folders below testdata, which may be patterns.
+// files reads files or folders below testdata; patterns are allowed.
 func files(t testing.TB, patterns ...string) (all []Sample) {
 	t.Helper()
 	for _, p := range patterns {
@@ -70,7 +70,7 @@ func files(t testing.TB, patterns ...string) (all []Sample) {
 	return all
 }
 
-// bound is what a kind's errors may be.
+// bound is the limit on a kind's errors.
 type bound struct {
 	kind      Kind
 	region    string // "" for all
@@ -94,22 +94,22 @@ func checkBounds(t *testing.T, target *Target, samples map[Kind][]Sample, bounds
 	}
 }
 
-// TestH200 judges the preset on the kernels it was fitted to: PyTorch's, alone.
+// TestH200 judges the preset on the kernels it was fitted to: PyTorch's kernels, run alone.
 func TestH200(t *testing.T) {
 	samples := read(t, "testdata/h200")
 	target := suite(t, "h200-sxm", gpu.SuitePyTorch)
-	target.GPU.Collective.Method = gpu.AllReduceNCCL // which was measured
+	target.GPU.Collective.Method = gpu.AllReduceNCCL // the measured method
 	checkBounds(t, target, samples, []bound{
 		{GEMM, "", 0.10, 0.25}, {Decode, "", 0.10, 0.25}, {Prefill, "", 0.10, 0.25},
 		{PCIe, "1 MiB and more", 0.02, 0.05}, {PCIe, "", 0.10, 0.25}, {Elementwise, "", 0.10, 0.25},
 	})
 }
 
-// TestLaunchHides: an all-reduce that is called alone takes as long as its launch, which
-// hides the transfer that graphs show; beyond, both are the same.
+// TestLaunchHides: an all-reduce called alone takes as long as its launch, which hides the transfer
+// that graphs show; for larger ones both are equal.
 func TestLaunchHides(t *testing.T) {
 	target := h200(t)
-	target.GPU.Collective.Method = gpu.AllReduceNCCL // which was measured
+	target.GPU.Collective.Method = gpu.AllReduceNCCL // the measured method
 	hidden := func(s *Sample) bool { return s.bytes <= 2*units.MiB }
 	samples := files(t, "testdata/h200/all_reduce.csv")
 	for _, p := range target.Judge(only(samples, hidden)).Relative {
@@ -123,11 +123,11 @@ func TestLaunchHides(t *testing.T) {
 	}
 }
 
-// TestExtend judges the preset on the chunks over caches that it was fitted to, and what prompts
-// of up to 128 tokens take, for which the fastest kernel counts, by the times with the best number of parts.
+// TestExtend judges the preset on the chunks over caches that it was fitted to. For prompts of up to 128
+// tokens, where the fastest kernel counts, the reference is the time with the best number of parts.
 func TestExtend(t *testing.T) {
 	checkBounds(t, h200(t), read(t, "testdata/h200_extend"), []bound{{Extend, split, 0.04, 0.08}, {Extend, unsplit, 0.05, 0.16}})
-	// The fit has seen neither the other heads nor the other GPU.
+	// The fit has not seen the other heads or the other GPU.
 	for _, c := range []struct {
 		gpu, folder string
 		rows        int
@@ -149,8 +149,8 @@ func TestExtend(t *testing.T) {
 	}
 }
 
-// TestPageSparse judges the preset on the page-sparse kernels that it was fitted to, and
-// decode attention on the dense ones beside them, to which it was not.
+// TestPageSparse judges the preset on the page-sparse kernels that it was fitted to, and decode
+// attention on the dense ones measured with them, to which it was not.
 func TestPageSparse(t *testing.T) {
 	checkBounds(t, suite(t, "h200-sxm", gpu.SuitePyTorch), ByKind(files(t, "testdata/h200_iterations/sparse_attention.csv")), []bound{
 		{PageSparse, scoreOp, 0.05, 0.12}, {PageSparse, topKOp, 0.055, 0.12}, {PageSparse, attentionOp, 0.03, 0.06}, {Decode, "", 0.08, 0.12},
@@ -209,8 +209,8 @@ func TestRegionsPartition(t *testing.T) {
 	}
 }
 
-// TestRegionsAreWhatTheySay: the name of a region says which samples are in it, and
-// every sample is in one.
+// TestRegionsAreWhatTheySay: a region's name describes its samples, and every sample is in one
+// region.
 func TestRegionsAreWhatTheySay(t *testing.T) {
 	for _, c := range []struct {
 		sample Sample

@@ -11,8 +11,8 @@ import (
 	"github.com/l3sim/l3sim/gpu"
 )
 
-// TestKernelsOfSamples: which of the GPU's kernels each kind of sample is, with each of its sizes. No two sizes of a sample are alike,
-// and batches fill the GPU.
+// TestKernelsOfSamples: each kind of sample uses its GPU kernel with each of its sizes. All sizes of a sample differ, and batches fill
+// the GPU.
 func TestKernelsOfSamples(t *testing.T) {
 	target := suite(t, "h200-sxm", gpu.SuiteServer)
 	g := &target.GPU
@@ -114,7 +114,7 @@ func TestPowerOfSamples(t *testing.T) {
 	}
 }
 
-// TestLimitsOfRows: each size of a file's row at its limits, and beyond them.
+// TestLimitsOfRows: each size of a file's row, at and beyond its limits.
 func TestLimitsOfRows(t *testing.T) {
 	const heads = "q_heads,kv_heads,head_dim"
 	for _, c := range []struct {
@@ -133,7 +133,7 @@ func TestLimitsOfRows(t *testing.T) {
 		{"op,batch,context," + heads + ",page,pages,us", "topk,%s,100,4,2,8,16,3,5", 1, 1 << 20}, {"op,batch,context," + heads + ",page,pages,us", "topk,1,%s,4,2,8,16,1,5", 1, 1 << 40},
 		{"op,batch,context," + heads + ",page,pages,us", "topk,1,100,4,2,8,%s,1,5", 1, 1 << 20}, {"op,batch,context," + heads + ",page,pages,us", "topk,1,100,4,2,8,16,%s,5", 1, 7},
 		{"op,batch,context," + heads + ",page,pages,us", "page_score,1,112,4,2,8,16,%s,5", 7, 7},
-		// Three requests of at most 100 tokens: from one that has all but two, to three alike.
+		// Three requests of at most 100 tokens: from one with all but two tokens, to three equal ones.
 		{"batch,longest,sum_context," + heads + ",fixed_us,balanced_us", "3,100,%s,4,2,8,5,6", 100, 300}, {"batch,longest,sum_context," + heads + ",fixed_us,balanced_us", "300,100,%s,4,2,8,5,6", 300, 30000},
 		{"batch,longest,sum_context," + heads + ",fixed_us,balanced_us", "3,100,200,4,2,8,%s,6", 1e-3, 1e15}, {"batch,longest,sum_context," + heads + ",fixed_us,balanced_us", "3,100,200,4,2,8,6,%s", 1e-3, 1e15},
 		{"m,n,k,graph_us,sustained_us", "1,2,3,%s,5", 1e-3, 1e15}, {"m,n,k,graph_us,sustained_us", "1,2,3,4,%s", 1e-3, 1e15},
@@ -159,7 +159,8 @@ func TestLimitsOfRows(t *testing.T) {
 	}
 }
 
-// TestRefusedUnequal: a sum of contexts that its longest one and the number of requests rule out names its column.
+// TestRefusedUnequal: a sum of contexts that is impossible for its longest one and number of requests names its
+// column.
 func TestRefusedUnequal(t *testing.T) {
 	_, err := parse("x.csv", strings.NewReader("batch,longest,sum_context,q_heads,kv_heads,head_dim,fixed_us,balanced_us\n3,100,301,4,2,8,5,6\n"), nil)
 	if err == nil || err.Error() != `x.csv:2: sum_context = "301": expected at least longest, and at most batch times that` {
@@ -167,7 +168,7 @@ func TestRefusedUnequal(t *testing.T) {
 	}
 }
 
-// TestFoldersOfFiles: of a folder the files of other kinds are left out, and named; a file by itself must be of a kind.
+// TestFoldersOfFiles: files of other kinds in a folder are skipped and named; a single file must be of a known kind.
 func TestFoldersOfFiles(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"b.csv": "m,n,k,us\n1,2,3,4\n", "a.csv": "x,y\n1,2\n", "c.csv": "gpus,bytes,us\n2,64,5\n", "notes.txt": "x"} {
@@ -198,7 +199,8 @@ func TestFoldersOfFiles(t *testing.T) {
 	}
 }
 
-// TestFilesOfTables: which of AIConfigurator's files are read, whole sets of one form alone; what lacks is named.
+// TestFilesOfTables: the AIConfigurator files that are read, only complete sets of one form; missing files are
+// named.
 func TestFilesOfTables(t *testing.T) {
 	p := Tables{Folder: t.TempDir(), System: "x_sxm", Framework: "sglang", Version: "2"}
 	parquets := []string{"x_sxm/gemm/sglang/2/gemm_perf.parquet", "x_sxm/attention/sglang/2/generation_attention_perf.parquet", "x_sxm/attention/sglang/2/context_attention_perf.parquet"}
@@ -237,7 +239,7 @@ func TestFilesOfTables(t *testing.T) {
 	check(all, "")
 	all = with(parquets...)
 	check(all, "")
-	// Tables beyond those: of each the Parquet file before the CSV file, and the libraries that the framework calls.
+	// Further tables: of each the Parquet file before the CSV file, and the libraries that the framework calls.
 	all = with("x_sxm/moe/sglang/2/moe_perf.parquet", "x_sglang/allreduce.csv", "x_sglang/indexer_topk.csv", "x_nccl/collectives.csv", "x_deepep/deepep_ll.csv")
 	with("x_sglang/moe.csv", "x_sglang/other.csv")
 	if got := p.more(); fmt.Sprint(got) != fmt.Sprint(all) {
@@ -252,7 +254,7 @@ func TestFilesOfTables(t *testing.T) {
 	}
 }
 
-// TestWorstPoints: the largest errors first, under or over, equal ones as they came.
+// TestWorstPoints: the largest errors first, of either sign; equal ones keep their order.
 func TestWorstPoints(t *testing.T) {
 	var e Errors
 	for i, off := range []float64{0.1, -0.3, 0.2, 0.3, -0.05} {

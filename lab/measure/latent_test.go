@@ -34,7 +34,7 @@ func TestLatentRows(t *testing.T) {
 	}
 }
 
-// TestChosenRows: tokens see what is before them, up to 2,048 rows.
+// TestChosenRows: tokens see those before them, up to 2,048 rows.
 func TestChosenRows(t *testing.T) {
 	for _, c := range []struct {
 		batch, chunk, finished int
@@ -47,7 +47,8 @@ func TestChosenRows(t *testing.T) {
 	}
 }
 
-// latents has the laws of kernels of latent attention, for as many heads as servers have on a GPU.
+// latents checks the laws of kernels of latent attention, for as many heads as servers have on a
+// GPU.
 func (l laws) latents() {
 	narrow := strings.HasPrefix(string(l.kind), "fp8_")
 	about, err := configs.FitOf(l.name)
@@ -79,7 +80,7 @@ func (l laws) latents() {
 	}
 }
 
-// TestShippedLatentIsRepeated: a fit to the same rows gives the numbers that ship.
+// TestShippedLatentIsRepeated: a fit to the same rows gives the shipped numbers.
 func TestShippedLatentIsRepeated(t *testing.T) {
 	deep.Only(t)
 	f := shippedFits[1]

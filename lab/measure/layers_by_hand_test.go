@@ -7,7 +7,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestLayersOfTables: each layer of a dense table that a model here has is a product of its sides, or a small kernel; the others are left out.
+// TestLayersOfTables: each layer of a dense table that a model here has is a product of its dimensions, or a small kernel; others are left
+// out.
 func TestLayersOfTables(t *testing.T) {
 	m, err := tableModel("llama-3.1-8b")
 	if err != nil {
@@ -32,7 +33,8 @@ func TestLayersOfTables(t *testing.T) {
 	}
 }
 
-// TestTiesOfPaths: of files with the same mean, or as many samples, the first stays, and one that is better wherever it stands.
+// TestTiesOfPaths: of files with equal means, or equally many samples, the first is kept; a better one is taken at any
+// position.
 func TestTiesOfPaths(t *testing.T) {
 	of := func(file string, bytes units.Bytes, seconds float64) Sample {
 		return Sample{File: file, bytes: bytes, Seconds: seconds}

@@ -12,7 +12,7 @@ import (
 	"github.com/l3sim/l3sim/llm"
 )
 
-// layerModel returns a preset for a row of a module of attention.
+// layerModel returns a preset for a row of an attention module.
 func layerModel(name string) (*llm.Model, error) {
 	m, err := configs.LoadModel("model", name, &gpu.Spec{}, 0)
 	if err != nil {
@@ -22,7 +22,8 @@ func layerModel(name string) (*llm.Model, error) {
 	return &own, nil
 }
 
-// TestLayerRows: modules of attention are told from kernels, and cost what the parts of an iteration of one layer take.
+// TestLayerRows: modules of attention are distinguished from kernels, and cost as much as their parts in a one-layer
+// iteration.
 func TestLayerRows(t *testing.T) {
 	const steps, prompts = "model,gemm,kv_dtype,heads,batch,context,kernel,us\n", "model,gemm,kv_dtype,heads,batch,prefix,length,kernel,us\n"
 	g := &shippedTarget(t, "h200-sxm", "h200-sxm.sglang-0.5.14").GPU

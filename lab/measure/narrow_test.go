@@ -6,13 +6,13 @@ import (
 	"testing"
 )
 
-// large keeps rows whose cache in 16 bits has at least 32 MB.
+// large keeps rows whose 16-bit cache has at least 32 MB.
 func large(samples []Sample) []Sample {
 	return only(samples, func(s *Sample) bool { return s.batch*s.context*s.heads.KV*4*s.heads.Dim >= 32e6 })
 }
 
-// TestNarrowDecode: fitted to some heads, attention over narrow keys and values is judged on the others, format by format. The
-// H100's preset has what the fit to all gives. In 16 bits the same kernels take what the preset says of decode attention.
+// TestNarrowDecode: fitted to some heads, attention over narrow keys and values is judged on the others, by format. The H100's
+// preset is the fit to all. In 16 bits the same kernels take the times of the preset's decode attention.
 func TestNarrowDecode(t *testing.T) {
 	target, samples := preset(t, "h100-sxm"), read(t, "testdata/h100_narrow")
 	want := target.GPU.NarrowKV
@@ -42,7 +42,7 @@ func TestNarrowDecode(t *testing.T) {
 	}
 }
 
-// TestNarrowGEMM: products of FP8 factors, judged on shapes that the fit has not seen; the preset has what the fit gives.
+// TestNarrowGEMM: products of FP8 factors, judged on held-out shapes; the preset is the fit to all.
 func TestNarrowGEMM(t *testing.T) {
 	target, samples := preset(t, "h100-sxm"), read(t, "testdata/h100_narrow")
 	want := target.GPU.MatMul.Narrow
@@ -56,12 +56,12 @@ func TestNarrowGEMM(t *testing.T) {
 		t.Errorf("fit %v, preset %v", target.GPU.MatMul.Narrow, want)
 	}
 	sustained := target.Judge(only(samples[NarrowGEMM], func(s *Sample) bool { return s.where == Sustained }))
-	if sustained.MAPE > 0.05 || sustained.P90 > 0.1 { // which the power limit slows
+	if sustained.MAPE > 0.05 || sustained.P90 > 0.1 { // slowed by the power limit
 		t.Errorf("sustained: mean %.3f, p90 %.3f, bias %+.3f", sustained.MAPE, sustained.P90, sustained.Bias)
 	}
 }
 
-// TestNarrowColumn: the column kind says what is narrow; what it cannot say is refused with its place.
+// TestNarrowColumn: the column kind says what is narrow; an unknown kind is refused with its place.
 func TestNarrowColumn(t *testing.T) {
 	const decode, gemm = "kind,batch,context,q_heads,kv_heads,head_dim,graph_us\n", "kind,m,n,k,graph_us,sustained_us\n"
 	for text, want := range map[string]Kind{

@@ -17,7 +17,7 @@ const (
 	summaryPage = "../docs/model-gpu.md"
 )
 
-// kindColumn is a kind of kernels as the pages name it: in a table of its family, and by itself.
+// kindColumn is a kind of kernels as the pages name it: in a table of its family, and alone.
 type kindColumn struct {
 	kind       Kind
 	head, name string
@@ -27,7 +27,7 @@ type kindColumn struct {
 type errorTable struct {
 	begin, end string
 	kinds      []kindColumn
-	local      bool // beside each error stands that of local interpolation
+	local      bool // each error is followed by that of local interpolation
 }
 
 var errorTables = []errorTable{
@@ -47,16 +47,16 @@ var errorTables = []errorTable{
 		{NCCLAllToAll, "its all-to-all", "NCCL, all-to-all"}, {Dispatch, "experts: dispatch", "DeepEP, dispatch"}, {Combine, "combine", "DeepEP, combine"}}, true},
 }
 
-const fewestLocal = 10 // rows with neighbours, of which a percentile says something
+const fewestLocal = 10 // rows with neighbours that a percentile needs
 
-// shippedErrors are what a fit says of a kind, and what local interpolation of its rows reaches; no Points where fewer than fewestLocal
-// rows have neighbours.
+// shippedErrors are a fit's stated errors of a kind, and those of local interpolation of its rows; without Points if fewer than
+// fewestLocal rows have neighbours.
 type shippedErrors struct {
 	configs.FitKind
 	local Errors
 }
 
-// errorsByFit returns the errors of each fit of shippedFits by kind, of the kinds that have rows.
+// errorsByFit returns the errors of each fit of shippedFits, by kind with rows.
 func errorsByFit(t *testing.T) []map[Kind]shippedErrors {
 	t.Helper()
 	var all []map[Kind]shippedErrors
@@ -122,7 +122,7 @@ func newSpan() span { return span{math.Inf(1), math.Inf(-1)} }
 
 func (s *span) add(v float64) { s.least, s.most = min(s.least, v), max(s.most, v) }
 
-// text returns both as the format has them, one where they print alike, nothing of no numbers.
+// text returns both ends in the format, one if they print alike, "" without numbers.
 func (s *span) text(format string) string {
 	least, most := fmt.Sprintf(format, s.least), fmt.Sprintf(format, s.most)
 	if least == most {
@@ -163,7 +163,7 @@ func summary(all []map[Kind]shippedErrors) string {
 	return out.String()
 }
 
-// replaced returns a page with a text between two marks, and the text that stands there.
+// replaced returns a page with new text between two marks, and the old text.
 func replaced(t *testing.T, path, page, begin, end, text string) (changed, stands string) {
 	t.Helper()
 	before, rest, ok := strings.Cut(page, begin)
@@ -174,7 +174,7 @@ func replaced(t *testing.T, path, page, begin, end, text string) (changed, stand
 	return before + begin + text + end + after, stands
 }
 
-// TestShippedFitsPage: the pages have the errors that the fits say of themselves.
+// TestShippedFitsPage: the pages have the errors that the fits state.
 func TestShippedFitsPage(t *testing.T) {
 	all := errorsByFit(t)
 	check := func(path, begin, end, want string) {
@@ -200,7 +200,8 @@ func TestShippedFitsPage(t *testing.T) {
 	check(summaryPage, "<!-- errors by kind: go test -C lab ./measure -run ShippedFitsPage -update -->\n", "<!-- end of errors by kind -->\n", summary(all))
 }
 
-// TestSummary: the summary has the sum of the rows of all fits and the ends of their errors, by hand. A fit's kind is in one table.
+// TestSummary: by hand, the summary has the sum of the rows of all fits and the range of their errors. Each kind of a fit is in one
+// table.
 func TestSummary(t *testing.T) {
 	a := shippedErrors{FitKind: configs.FitKind{Rows: 20, Median: 3.04, P90: 12.6}, local: Errors{Points: 10, Median: .081, P90: .3}}
 	b := shippedErrors{FitKind: configs.FitKind{Rows: 31, Median: 5.5, P90: 9.4}}
@@ -219,7 +220,7 @@ func TestSummary(t *testing.T) {
 	}
 }
 
-// TestOwnErrorsPage: the mean errors that the fits to our own measurements say of themselves stand in the tables of the page.
+// TestOwnErrorsPage: the page's tables have the mean errors that the fits to our own measurements state.
 func TestOwnErrorsPage(t *testing.T) {
 	text, err := os.ReadFile(summaryPage)
 	if err != nil {
@@ -227,7 +228,7 @@ func TestOwnErrorsPage(t *testing.T) {
 	}
 	_, page, _ := strings.Cut(string(text), "\n## Errors of our own measurements\n")
 	checked := 0
-	// has checks that the row of that name has a mean in a column, the first of which is 0.
+	// has checks that the row of that name has a mean in a column; columns count from 0.
 	has := func(row string, column int, mean string) {
 		t.Helper()
 		line := regexp.MustCompile(`(?m)^\| ` + row + ` \|(.*)\|$`).FindStringSubmatch(page)

@@ -29,8 +29,8 @@ func leaves(to map[string]string, path string, v reflect.Value) {
 	}
 }
 
-// TestParametersSetTheirKeys: a parameter of a fit sets the key that it is called by, in its kind's section or the one that its name begins with,
-// and no other, and reads what it set: times to a picosecond.
+// TestParametersSetTheirKeys: a parameter of a fit sets only the key of its name, in its kind's section or the one that its name begins with, and
+// reads back what it set: times to a picosecond.
 func TestParametersSetTheirKeys(t *testing.T) {
 	for kind, section := range map[Kind]string{
 		GEMM: "gpu.gemm", FP8GEMM: "gpu.gemm_fp8", FP8BlockGEMM: "gpu.gemm_fp8_block", NVFP4GEMM: "gpu.gemm_nvfp4", NarrowGEMM: "gpu.gemm",
@@ -59,7 +59,7 @@ func TestParametersSetTheirKeys(t *testing.T) {
 				want = "gpu." + p.name
 			}
 			after := map[string]string{}
-			value := p.low + 0.3*(p.high-p.low) // no preset's
+			value := p.low + 0.3*(p.high-p.low) // a value of no preset
 			p.set(target, value)
 			leaves(after, "", reflect.ValueOf(*target))
 			var changed []string
@@ -79,8 +79,8 @@ func TestParametersSetTheirKeys(t *testing.T) {
 	}
 }
 
-// TestFormsByHand: what kernels may be beyond numbers. FP8 products of vLLM and SGLang have tiles that are chosen, as of 16-bit products, or one
-// of CUTLASS's two lists; those of TensorRT-LLM, of blocks and of FP4 only the first. No form splits k.
+// TestFormsByHand: forms of kernels beyond numbers. FP8 products of vLLM and SGLang have tiles that are chosen, as for 16-bit products, or one
+// of CUTLASS's two lists; products of TensorRT-LLM, of blocks and of FP4 only the first. No form splits k.
 func TestFormsByHand(t *testing.T) {
 	tiled := append([]gpu.TileList{""}, cutlassTiles...)
 	for _, c := range []struct {
@@ -133,8 +133,8 @@ func TestFormsByHand(t *testing.T) {
 	}
 }
 
-// TestMovableByHand: which parameters of all-reduces, decode attention and products rows determine: those of a benchmark say nothing of sums in the
-// switch, the last step of a ring and KV heads with one query head; tables do, and say nothing of NCCL where it has a fit by itself.
+// TestMovableByHand: the parameters of all-reduces, decode attention and products that rows determine. Rows of a benchmark do not determine sums in
+// the switch, the last step of a ring, or KV heads with one query head; tables do, but not NCCL if it has its own fit.
 func TestMovableByHand(t *testing.T) {
 	own := "small_latency small_latency_per_gpu small_bandwidth second_shot_latency second_shot_latency_per_gpu second_shot_bandwidth"
 	nccl := " flagged_latency flagged_latency_per_gpu flagged_bandwidth latency latency_per_gpu bandwidth"

@@ -15,7 +15,7 @@ import (
 
 const publishedFolder = "testdata/aiconfigurator"
 
-// TestPublishedRows: what rows of AIConfigurator's tables are read as.
+// TestPublishedRows: how rows of AIConfigurator's tables are read.
 func TestPublishedRows(t *testing.T) {
 	heads := gpu.Heads{Query: 8, KV: 2, Dim: 128, ElementBits: 16}
 	narrow := heads
@@ -75,7 +75,8 @@ func TestPublishedRefused(t *testing.T) {
 	}
 }
 
-// TestGraphTimes: --measured takes times in a graph without sustained ones, and prompts by their length.
+// TestGraphTimes: --measured takes times in a graph, without sustained ones, and prompts by their
+// length.
 func TestGraphTimes(t *testing.T) {
 	for text, want := range map[string]Kind{
 		"m,n,k,graph_us\n1,2,3,4\n": GEMM, "batch,context,q_heads,kv_heads,head_dim,graph_us\n1,2,4,2,64,4\n": Decode,
@@ -92,7 +93,7 @@ func TestGraphTimes(t *testing.T) {
 	}
 }
 
-// TestTables: tables of both forms are found, and what is missing is named.
+// TestTables: tables of both forms are found, and missing ones are named.
 func TestTables(t *testing.T) {
 	csvs := Tables{Folder: publishedFolder, System: "h200_sxm", Framework: "vllm", Version: "0.24.0"}
 	all, left, err := csvs.Read()
@@ -169,7 +170,7 @@ func TestServingRows(t *testing.T) {
 	}
 }
 
-// TestWarmRows: where the L2 holds what memory takes long to read, decode attention that it may have kept is left out.
+// TestWarmRows: decode attention that the L2 may have kept is left out if memory takes long to read as much.
 func TestWarmRows(t *testing.T) {
 	target := suite(t, "h200-sxm", gpu.SuiteServer)
 	heads := gpu.Heads{Query: 8, KV: 8, Dim: 128, ElementBits: 16} // 4 KiB a token
@@ -188,13 +189,14 @@ func TestWarmRows(t *testing.T) {
 	}
 }
 
-// TestWindowedPrompt: tokens that see a window cost what iterations take for them, pieces of the window.
+// TestWindowedPrompt: tokens that see a window cost as much as iterations charge for them, in pieces of
+// the window.
 func TestWindowedPrompt(t *testing.T) {
 	target := suite(t, "h200-sxm", gpu.SuiteServer)
 	h := gpu.Heads{Query: 8, KV: 2, Dim: 128, ElementBits: 16}
 	s := Sample{kind: Prefill, batch: 2, chunk: 1000, heads: h, where: InGraph, published: published{window: 400}}
 	g := &target.GPU
-	// 400 tokens causally, 400 that see 400 each in the mean, and 200 more.
+	// 400 tokens causally, 400 that see 400 each on average, and 200 more.
 	want := g.PrefillAttentionCost(2, 400, 0, h).Seconds + g.PrefillAttentionCost(2, 400, 200, h).Seconds + g.PrefillAttentionCost(2, 200, 300, h).Seconds
 	if got := target.Predict(&s); got < want*0.999999 || got > want*1.000001 {
 		t.Errorf("%v s, want %v", got, want)
@@ -203,8 +205,8 @@ func TestWindowedPrompt(t *testing.T) {
 	if got := target.Predict(&s); got != g.PrefillAttentionCost(2, 1000, 0, h).Seconds {
 		t.Errorf("a window as long as the prompt: %v s", got)
 	}
-	// Behind a cache of 300 tokens 100 see what there is, and 900 the window of 400: the prompt is shorter than some windows, and longer than others.
-	// Seven requests fill the GPU, so that twice as many take longer.
+	// After a cache of 300 tokens, 100 see all earlier ones, and 900 the window of 400: the prompt is shorter than some windows, and longer than
+	// others. Seven requests fill the GPU, so that twice as many take longer.
 	s.batch, s.chunk, s.finished = 7, 1000, 300
 	for window, pieces := range map[int][][3]int{ // pieces, tokens of each, and those before it
 		400:  {{1, 100, 300}, {2, 400, 200}, {1, 100, 350}},

@@ -172,8 +172,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// TestKindsOfIterations: decode has requests with contexts and no prompt, prefill a prompt alone, and mixed all of them; of the other
-// combinations none is taken.
+// TestKindsOfIterations: decode has requests with contexts and no prompt, prefill only a prompt, and mixed all of them; other
+// combinations are refused.
 func TestKindsOfIterations(t *testing.T) {
 	taken := map[string]string{"1,1,0": "decode", "0,0,1": "prefill", "1,0,1": "prefill", "0,1,1": "prefill", "1,1,1": "mixed"} // by batch, context and chunk
 	for _, kind := range []string{"decode", "prefill", "mixed"} {

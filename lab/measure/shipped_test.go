@@ -48,10 +48,10 @@ func shippedTarget(t *testing.T, preset, fit string) *Target {
 	return &Target{GPU: *g}
 }
 
-// readTables has the tables that a test has read: each kind asks for its rows.
+// readTables has the tables that a test has read, since each kind needs their rows.
 var readTables = map[Tables][]Sample{}
 
-// fittedRows returns the rows of a kind that its fit has seen.
+// fittedRows returns the rows of a kind that its fit has used.
 func fittedRows(t *testing.T, target *Target, tables *Tables, kind Kind) []Sample {
 	t.Helper()
 	all, ok := readTables[*tables]
@@ -72,7 +72,7 @@ func fittedRows(t *testing.T, target *Target, tables *Tables, kind Kind) []Sampl
 
 const shippedFile = publishedFolder + "/fits.tsv"
 
-// TestShippedFits: fits.tsv lists for each shipped fit and kind how many rows it has seen, a hash of these, and its errors on them. A kind
+// TestShippedFits: fits.tsv lists for each shipped fit and kind the number of fitted rows, their hash, and the errors on them. A kind
 // without rows has no parameters of its own.
 func TestShippedFits(t *testing.T) {
 	var out strings.Builder
@@ -114,7 +114,7 @@ func TestShippedFits(t *testing.T) {
 	}
 }
 
-// TestShippedFitIsRepeated: a fit to the same rows gives the numbers that ship.
+// TestShippedFitIsRepeated: a fit to the same rows gives the shipped numbers.
 func TestShippedFitIsRepeated(t *testing.T) {
 	deep.Only(t)
 	f := shippedFits[0]
@@ -124,7 +124,7 @@ func TestShippedFitIsRepeated(t *testing.T) {
 	again.tables = true
 	for _, kind := range []Kind{FP8GEMM, Decode} {
 		rows := fittedRows(t, target, &Tables{publishedFolder, f.system, f.framework, f.version}, kind)
-		if kind == FP8GEMM { // which begins from the form of products in 16 bits
+		if kind == FP8GEMM { // starts from the form of 16-bit products
 			if err := again.fit(GEMM, fittedRows(t, target, &Tables{publishedFolder, f.system, f.framework, f.version}, GEMM), Options{}); err != nil {
 				t.Fatal(err)
 			}
@@ -138,8 +138,8 @@ func TestShippedFitIsRepeated(t *testing.T) {
 	}
 }
 
-// TestShippedLaws: on a grid no kernel of a fit is faster than the data sheet allows, and one more row, column, request or token never takes
-// more than twice the time, nor 95% of it or less: the laws of all presets.
+// TestShippedLaws: on a grid no kernel of a fit is faster than the data sheet allows, and one more row, column, request or token takes at
+// most twice the time, and more than 95% of it: the laws of all presets.
 func TestShippedLaws(t *testing.T) {
 	for i, f := range shippedFits {
 		if !deep.Case(i, len(shippedFits)) {
@@ -160,7 +160,7 @@ type laws struct {
 	kind   Kind
 }
 
-// seconds returns the time of a sample, which the data sheet's rates bound.
+// seconds returns the time of a sample, bounded from below by the data sheet's rates.
 func (l laws) seconds(s Sample) float64 {
 	s.kind, s.where = l.kind, InGraph
 	g, c := &l.target.GPU, l.target.kernel(&s)
@@ -222,7 +222,7 @@ func (l laws) check() {
 	}
 }
 
-// experts has the laws of experts: more tokens, wider ones, and as many rows on more of them.
+// experts checks the laws of experts: more tokens, wider ones, and as many rows on more of them.
 func (l laws) experts() {
 	moe := func(x routing, hidden, width int) Sample {
 		return Sample{mixture: mixture{x, x.load(), gpu.Experts{Hidden: hidden, Width: width, Matrices: 3}}}

@@ -18,7 +18,7 @@ const (
 	smallSkew  = skewHeader + skewRow + "mixed,4,3,0.75,4.0,16,32,128,512,416,90,100,120,\n"
 )
 
-// TestUnequalContexts: presets of both cards predict attention of unequal contexts, and without the law of these they would not.
+// TestUnequalContexts: presets of both cards predict attention over unequal contexts, and would not without their law for these.
 func TestUnequalContexts(t *testing.T) {
 	samples, _, err := ReadTables(tables4090, tableModel)
 	if err != nil {
@@ -38,7 +38,7 @@ func TestUnequalContexts(t *testing.T) {
 		samples     []Sample
 		n           int
 		median, p90 float64
-		equal       float64 // the 90th percentile without the law, at least
+		equal       float64 // least 90th percentile without the law
 	}{
 		{"rtx-4090-vllm-0.19", Decode, samples, 204, 0.012, 0.047, 0.12},
 		{"rtx-4090-vllm-0.19", Prefill, samples, 1268, 0.05, 0.19, 0.2},
@@ -55,7 +55,7 @@ func TestUnequalContexts(t *testing.T) {
 		if e.Points != c.n || e.Median > c.median || e.P90 > c.p90 {
 			t.Errorf("%s: %s: %d, median %.4f, p90 %.4f, want %d, at most %.4f, %.4f", c.preset, c.kind, e.Points, e.Median, e.P90, c.n, c.median, c.p90)
 		}
-		for i := range s { // as many tokens, as if contexts were equal
+		for i := range s { // as many tokens in equal contexts
 			s[i].context = int((s[i].tokens + int64(s[i].batch) - 1) / int64(s[i].batch))
 		}
 		if e := target.Judge(s); !(e.P90 > c.equal) {
@@ -64,7 +64,7 @@ func TestUnequalContexts(t *testing.T) {
 	}
 }
 
-// TestSkewRows: of n contexts nb have the longest, beside a prompt or alone, and a time is the sum of the runs that the profile says.
+// TestSkewRows: of n contexts nb have the longest, with or without a prompt, and a time is the sum of the runs in the profile.
 func TestSkewRows(t *testing.T) {
 	near := func(a, b float64) bool { return math.Abs(a/b-1) < 1e-12 }
 	m, err := tableModel("llama-3.1-8b")
@@ -86,7 +86,7 @@ func TestSkewRows(t *testing.T) {
 		b.kind != Prefill || b.op != mixedOp || b.tokens != 3*512+128 || b.chunk != 16 || b.finished != 32 || !near(b.Seconds, 40e-6) {
 		t.Errorf("%+v", s)
 	}
-	// The row of equal contexts is that of attention.csv once it is divided.
+	// The row of equal contexts is that of attention.csv, divided.
 	attend := func(us string) []Sample {
 		a, err := parseTable("a", attendTable, strings.NewReader("prefill_chunk,kv_prefill,n_decode,kv_decode,time_us\n0,0,2,512,"+us+"\n"), m)
 		if err != nil {

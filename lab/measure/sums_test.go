@@ -15,7 +15,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// checkTable compares a table of summaryPage between two marks with what it should be, or writes it.
+// checkTable compares a table of summaryPage between two marks with the expected one, or writes it.
 func checkTable(t *testing.T, begin, end, want string) {
 	t.Helper()
 	text, err := os.ReadFile(summaryPage)
@@ -32,7 +32,7 @@ func checkTable(t *testing.T, begin, end, want string) {
 	}
 }
 
-// TestLayersPage: the page has the errors of modules of attention of 100 us and more, which no fit has seen.
+// TestLayersPage: the page has the errors of attention modules of 100 us or more, which no fit has used.
 func TestLayersPage(t *testing.T) {
 	var out strings.Builder
 	out.WriteString("| fit | latents: steps | prompts | with indexer: steps | prompts |\n| --- | --- | --- | --- | --- |\n")
@@ -58,13 +58,13 @@ func TestLayersPage(t *testing.T) {
 // neighbours are the rows from which a time is interpolated.
 const neighbours = 6
 
-// sizes are what rows of a kind differ in.
+// sizes are the sizes in which rows of a kind differ.
 func (s *Sample) sizes() []int {
 	return []int{s.m, s.n, s.k, s.batch, s.context, s.chunk, s.heads.Query, s.heads.KV, s.shares.tokens, s.shares.experts, s.shares.active, s.shares.parallel, s.ffn.Hidden, s.ffn.Width, int(s.bytes)}
 }
 
-// interpolated returns the seconds of a kernel by a table: the share of the roofline that the nearest rows reach, weighted by their distance
-// in logarithms of all sizes. AIConfigurator interpolates shares of the roofline, too.
+// interpolated returns the seconds of a kernel by a table: the share of the roofline that the nearest rows reach, weighted by logarithmic
+// distance in all sizes. AIConfigurator interpolates shares of the roofline, too.
 func interpolated(target *Target, rows []Sample, s Sample) float64 {
 	g := &target.GPU
 	roof := func(s *Sample) float64 {
@@ -101,7 +101,7 @@ func interpolated(target *Target, rows []Sample, s Sample) float64 {
 	return roof(&s) / math.Exp(sum/weights)
 }
 
-// composed sums the rows of tables that an iteration of a model takes: in each layer products, attention and experts, and the LM head.
+// composed sums the table rows of an iteration of a model: in each layer products, attention and experts, and the LM head.
 func composed(m *llm.Model, x gpu.Shape, row func(s Sample, times int) float64) map[gpu.Group]float64 {
 	tokens, emitting := x.Decode.Requests+x.Prefills*x.Chunk, x.Decode.Requests+x.Prefills
 	kind := GEMM
@@ -167,7 +167,7 @@ func composed(m *llm.Model, x gpu.Shape, row func(s Sample, times int) float64) 
 	return sum
 }
 
-// TestSumsPage: the page has six models' iterations beside the sum of rows of the tables: TensorRT-LLM 1.3 on H200s.
+// TestSumsPage: the page compares six models' iterations with the sum of table rows: TensorRT-LLM 1.3 on H200s.
 func TestSumsPage(t *testing.T) {
 	f := shippedFits[1]
 	target := shippedTarget(t, f.gpu, f.fit)

@@ -81,7 +81,7 @@ func TestIndexing(t *testing.T) {
 	}
 }
 
-// TestJudged: collectives below 64 KiB take a launch, and are not judged.
+// TestJudged: collectives below 64 KiB take the time of a launch, and are not judged.
 func TestJudged(t *testing.T) {
 	points := []Point{{Sample: Sample{gpus: 4, bytes: 65535}, Error: 1}, {Sample: Sample{gpus: 4, bytes: 65536}, Error: 0.1}, {Sample: Sample{gpus: 8}, Error: 0.1}, {Sample: Sample{m: 5}, Error: 0.1}}
 	if e := judged(Errors{Relative: points}); e.Points != 3 || e.Median != 0.1 {
@@ -97,8 +97,8 @@ func linkBytes(name string) float64 {
 	return 900e9
 }
 
-// tabled has the laws of kinds with tables of their own: more bytes, tokens, candidates, experts or GPUs are never faster, and nothing is
-// faster than NVLink.
+// tabled checks the laws of kinds with tables of their own: more bytes, tokens, candidates, experts or GPUs are never faster, and nothing
+// is faster than NVLink.
 func (l laws) tabled() {
 	about, err := configs.FitOf(l.name)
 	if err != nil {
@@ -126,7 +126,7 @@ func (l laws) tabled() {
 		gpus := func(n int) float64 { // the least share of the bytes that each sends
 			t := float64(n)
 			switch l.kind {
-			case AllReduce: // of which a switch may sum
+			case AllReduce: // a switch may sum
 				return min(1+1/t, 2*(t-1)/t)
 			case NCCLAllReduce:
 				return 2 * (t - 1) / t
@@ -139,7 +139,7 @@ func (l laws) tabled() {
 			}, 1<<20)
 		}
 		if l.kind == AllReduce {
-			return // a switch sums eight GPUs' as fast as two's
+			return // a switch sums for eight GPUs as fast as for two
 		}
 		for _, bytes := range []units.Bytes{units.KiB, units.MiB, 64 * units.MiB, units.GiB} {
 			never("GPUs beside another", func(n int) Sample { return Sample{gpus: n + 1, bytes: bytes} }, 7)
@@ -173,7 +173,7 @@ func (l laws) tabled() {
 	}
 }
 
-// TestShippedTablesAreRepeated: a fit of collectives and indexers to the same rows gives the numbers that ship.
+// TestShippedTablesAreRepeated: a fit of collectives and indexers to the same rows gives the shipped numbers.
 func TestShippedTablesAreRepeated(t *testing.T) {
 	deep.Only(t)
 	for i, f := range shippedFits[:10] {

@@ -25,7 +25,7 @@ func tableModel(name string) (*llm.Model, error) {
 	return configs.LoadModel("model", name, g, 1)
 }
 
-// TestTablesFitThePreset: the preset of the card predicts the tables that it was fitted to.
+// TestTablesFitThePreset: the card's preset predicts the tables that it was fitted to.
 func TestTablesFitThePreset(t *testing.T) {
 	samples, card, err := ReadTables(tables4090, tableModel)
 	if err != nil || card != (Card{"NVIDIA GeForce RTX 4090", "0.19.0"}) {
@@ -36,8 +36,8 @@ func TestTablesFitThePreset(t *testing.T) {
 		t.Fatal(err)
 	}
 	target := &Target{GPU: *g}
-	// Of decode attention the bound was 0.007 before unequal contexts were among the samples, with which one fit has less error on heads held out
-	// than a fit to equal ones and another to the rest.
+	// The bound of decode attention was 0.007 before unequal contexts were among the samples. One fit to all has less error on held-out heads
+	// than a fit to equal contexts and another to the rest.
 	for kind, most := range map[Kind]float64{GEMM: 0.05, Decode: 0.013, Prefill: 0.07, Small: 0.25} {
 		s := only(target.Cold(samples), func(s *Sample) bool { return s.kind == kind })
 		e := target.Judge(s)
@@ -51,7 +51,7 @@ func TestTablesFitThePreset(t *testing.T) {
 	}
 }
 
-// TestCold: of decode attention, rows stay that no cache can have held, and those of which it holds all many times.
+// TestCold: of decode attention, rows remain that exceed any cache, and those that fit into it many times.
 func TestCold(t *testing.T) {
 	g, _, err := configs.LoadGPU("gpu", "rtx-4090-vllm-0.19") // its L2 holds 72 MB, a token of a request 4,096 bytes
 	if err != nil {
@@ -80,7 +80,7 @@ const (
 	smallAttend = "prefill_chunk,kv_prefill,n_decode,kv_decode,time_us\n0,0,2,64,9\n16,0,0,0,8\n16,32,2,64,20\n"
 )
 
-// TestTableRows: a layer's small kernels are one sample, with two norms, and attention is told apart by what it has.
+// TestTableRows: a layer's small kernels are one sample, with two norms, and attention is classified by its columns.
 func TestTableRows(t *testing.T) {
 	m, err := tableModel("llama-3.1-8b")
 	if err != nil {
@@ -139,7 +139,7 @@ var wrongTables = []struct{ table, text, says string }{
 	{skewTable, skewHeader + skewRow + skewRow, `t.csv:3: pure = "pure,2,1,`},
 }
 
-// TestWrongTables: what is wrong in a table is an error with its line; so it is in the file that says what was measured.
+// TestWrongTables: an error in a table names its line; so does one in the file that describes the measurement.
 func TestWrongTables(t *testing.T) {
 	m, err := tableModel("llama-3.1-8b")
 	if err != nil {

@@ -51,7 +51,7 @@ func TestNamesOfSamples(t *testing.T) {
 	}
 }
 
-// TestUnitsOfKinds: what reports write of each kind, and which kinds are of iterations and of attention.
+// TestUnitsOfKinds: the unit of each kind in reports, and which kinds are iterations or attention.
 func TestUnitsOfKinds(t *testing.T) {
 	for _, k := range Kinds() {
 		unit, scale := "us", 1e6
@@ -113,7 +113,7 @@ func TestValidationByHand(t *testing.T) {
 	}
 }
 
-// TestEntriesByHand: a fit's file has percent, and no errors where nothing was held out; ranges are of the sizes that samples have.
+// TestEntriesByHand: a fit's file has percentages, without errors if nothing was held out; ranges are those of the samples' sizes.
 func TestEntriesByHand(t *testing.T) {
 	f := Fitted{Samples: 7, Range: "m 1 to 2", Held: Errors{MAPE: 0.05, Median: 0.03, P90: 0.125, Bias: 0.5}}
 	if got := f.Entry(); got != (configs.FitKind{Rows: 7, Range: "m 1 to 2"}) {
@@ -137,7 +137,7 @@ func TestEntriesByHand(t *testing.T) {
 	}
 }
 
-// TestOriginsByHand: whose each value of a fit's file is.
+// TestOriginsByHand: the origin of each value in a fit's file.
 func TestOriginsByHand(t *testing.T) {
 	moved := map[string]bool{"gpu.gemm.overhead": true, "gpu.decode_attention.ridge": true}
 	for _, c := range [][3]string{

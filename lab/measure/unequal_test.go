@@ -8,8 +8,8 @@ import (
 	"github.com/l3sim/l3sim/internal/deep"
 )
 
-// TestUnequalUnseen: decode attention of unequal contexts with fixed and with balanced splits, each number of heads by a
-// fit to the other.
+// TestUnequalUnseen: decode attention over unequal contexts with fixed and with balanced splits, each number of heads
+// predicted by a fit to the other.
 func TestUnequalUnseen(t *testing.T) {
 	deep.Turn(t, 1, 2)
 	target := suite(t, "h200-sxm", gpu.SuiteServer)
@@ -22,14 +22,15 @@ func TestUnequalUnseen(t *testing.T) {
 		points[p.Sample.op] = append(points[p.Sample.op], p)
 	}
 	judgeUnequal(t, points, 100, 0.12)
-	// The preset has what the fit to all of them gives; its other parameters are those of the kernels that iterations run.
+	// The preset is the fit to all of them; its other parameters are those of kernels in iterations.
 	want, got := target.GPU.Decode, suite(t, "h200-sxm", gpu.SuiteServer).GPU.Decode
 	if got.UnequalTime != want.UnequalTime || got.UnequalShare != want.UnequalShare || got.UnequalTarget != want.UnequalTarget || got.UnequalBandwidth != want.UnequalBandwidth {
 		t.Errorf("the preset has %+v, the fit %+v", got, want)
 	}
 }
 
-// judgeUnequal wants so many points of each way to split, a median error of 5% at most, and a 90th percentile.
+// judgeUnequal requires a number of points for each way to split, a median error of at most 5%, and a 90th
+// percentile.
 func judgeUnequal(t *testing.T, points map[string][]Point, n int, p90 float64) {
 	t.Helper()
 	for _, split := range []gpu.Split{gpu.SplitFixed, gpu.SplitBalanced} {
@@ -41,9 +42,9 @@ func judgeUnequal(t *testing.T, points map[string][]Point, n int, p90 float64) {
 	}
 }
 
-// TestUnequalInPreset: what a preset says that unequal contexts take beyond equal ones of the same sum is what was measured, for
-// numbers of heads that the fit saw and for others. Equal ones are those of the row before: the kernel was another than the
-// preset's, and faster in small batches. An H100's parameters are the H200's.
+// TestUnequalInPreset: the preset's extra time for unequal contexts, relative to equal ones of the same sum, agrees with the
+// measurements, for fitted numbers of heads and for others. Equal ones are those of the same row, since the measured kernel was
+// not the preset's, and faster in small batches. An H100's parameters are the H200's.
 func TestUnequalInPreset(t *testing.T) {
 	for _, c := range []struct {
 		gpu, file string
@@ -69,7 +70,7 @@ func TestUnequalInPreset(t *testing.T) {
 	}
 }
 
-// TestMeasuredRanges: presets say how far the samples go to which they were fitted.
+// TestMeasuredRanges: presets state the range of the samples that they were fitted to.
 func TestMeasuredRanges(t *testing.T) {
 	for name, folders := range map[string][]string{
 		"h200-sxm": {"h200", "h200_server", "h200_graph"}, "h100-sxm": {"h100", "h100_server", "h100_graph"}, "a100-sxm-80gb": {"a100_sxm"},

@@ -17,7 +17,7 @@ import (
 	"github.com/l3sim/l3sim/system"
 )
 
-// changed gives a value 1% off v, on the side where rules allow it: shares stay below 1, factors above.
+// changed returns a value 1% off v, on the side that rules allow: shares stay below 1, factors above.
 func changed(v reflect.Value) reflect.Value {
 	n := reflect.New(v.Type()).Elem()
 	n.Set(v)
@@ -32,8 +32,8 @@ func changed(v reflect.Value) reflect.Value {
 	return n
 }
 
-// TestFitIsReadBack: a written fit is a file for gpu.fit, with every entry of the table and none beside them: with it, kernels take what
-// they take on the fitted GPU, and what is the data sheet's stays that of the GPU of the run.
+// TestFitIsReadBack: a written fit is a file for gpu.fit with exactly the table's entries: with it, kernels take the same times as on
+// the fitted GPU, and data-sheet values stay those of the run's GPU.
 func TestFitIsReadBack(t *testing.T) {
 	for _, name := range configs.Names(configs.GPUs) {
 		load := func(sets ...string) (*configs.Config, error) {

@@ -14,7 +14,8 @@ import (
 	"github.com/l3sim/l3sim/system"
 )
 
-// planted returns a log that a server with constants would write: the requests of a run with them.
+// planted returns the log that a server with these constants would write: the requests of a run
+// with them.
 func planted(t *testing.T, sets ...string) *Log {
 	t.Helper()
 	log := &Log{File: "planted"}
@@ -31,7 +32,7 @@ func planted(t *testing.T, sets ...string) *Log {
 	return log
 }
 
-// TestPlantedConstants: constants with which a log was made are found, and errors of held-out requests vanish.
+// TestPlantedConstants: the constants behind a log are found, and errors of held-out requests vanish.
 func TestPlantedConstants(t *testing.T) {
 	server := []string{`gpu.preset="rtx-4090-vllm-0.19"`, `run.model="llama-3.1-8b"`}
 	log := planted(t, append(server, `gpu.host.exposed="900us"`)...)
@@ -71,7 +72,7 @@ func TestPlantedConstants(t *testing.T) {
 	}
 }
 
-// TestCalibrateHoldsOut: what is held out changes no constant.
+// TestCalibrateHoldsOut: held-out requests change no constant.
 func TestCalibrateHoldsOut(t *testing.T) {
 	server := configs.Options{Sets: []string{`gpu.preset="rtx-4090-vllm-0.19"`, `run.model="llama-3.1-8b"`}}
 	log := planted(t, append(server.Sets, `gpu.host.exposed="500us"`)...)
@@ -116,7 +117,7 @@ func TestCalibrateServers(t *testing.T) {
 	}
 }
 
-// TestBadShares: what is fitted and what is held out must both be there.
+// TestBadShares: neither the fitted nor the held-out part may be empty.
 func TestBadShares(t *testing.T) {
 	for _, share := range []float64{0, 1, math.NaN(), -1} {
 		if _, err := Calibrate(t.Context(), nil, share, configs.Options{}); err == nil || !strings.Contains(err.Error(), "expected a share of each log's requests from 0.1 to 0.9") {

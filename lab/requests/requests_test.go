@@ -16,14 +16,14 @@ import (
 
 const logs = "testdata/llmservingsim"
 
-// TestDenseLogs holds the median errors that are reached on servers of dense models, with GPUs fitted to tables of
-// kernels alone.
+// TestDenseLogs fixes the median errors reached on servers of dense models, with GPUs fitted only to tables of
+// kernels.
 func TestDenseLogs(t *testing.T) {
 	for _, c := range []struct {
 		log, gpu string
 		most     map[string]float64
 	}{
-		// The aims are 4, 2 and 3%. Without the prefix cache, in which preempted requests find their keys, this one is above.
+		// The aims are 4, 2 and 3%. Without the prefix cache, in which preempted requests find their keys, this log is above.
 		{"RTX4090_Llama-3.1-8B", "rtx-4090-vllm-0.19", map[string]float64{ttft: 0.0104, tpot: 0.0155, latency: 0.0099}},
 		{"RTXPRO6000_Llama-3.1-8B", "rtx-pro-6000-server-vllm-0.19", map[string]float64{ttft: 0.0364, tpot: 0.007, latency: 0.0111}},
 		// The link between the cards is the one with which the log's authors simulate this server.
@@ -51,8 +51,8 @@ func TestDenseLogs(t *testing.T) {
 	}
 }
 
-// TestExpertParallel: engines of one GPU that share a mixture's experts are GPUs of one replica that attend for requests of their own, with the
-// seats and tokens of all; the medians that are reached. Other layouts of several engines are refused.
+// TestExpertParallel: one-GPU engines that share a mixture's experts are GPUs of one replica with data-parallel attention, with the seats and
+// tokens of all; the median errors reached. Other layouts of several engines are refused.
 func TestExpertParallel(t *testing.T) {
 	log, err := Read(logs + "/RTXPRO6000_Qwen3-30B-A3B-Instruct-2507/requests.jsonl")
 	if err != nil {
@@ -107,7 +107,7 @@ var sample = map[format]string{
 `,
 }
 
-// TestFormats: the three formats say the same of the same requests, but for the queue.
+// TestFormats: the three formats give the same requests, except for the queue.
 func TestFormats(t *testing.T) {
 	for want, text := range sample {
 		log, f, err := parse("log", []byte(text))
@@ -126,7 +126,7 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// wrong are texts that are refused, and what their error says.
+// wrong are refused texts and their errors.
 var wrong = []struct{ name, text, says string }{
 	{"nothing", "", "log:1: expected a request in JSON"},
 	{"no JSON", "abc", "log:1: expected JSON with keys input_toks"},
@@ -151,7 +151,7 @@ var wrong = []struct{ name, text, says string }{
 	{"no request", strings.Split(sample[aiPerf], "\n")[0], "log: expected at least one request"},
 }
 
-// TestWrongLogs: what is wrong in a log is an error with file and line.
+// TestWrongLogs: errors in a log name file and line.
 func TestWrongLogs(t *testing.T) {
 	for _, c := range wrong {
 		_, _, err := parse("log", []byte(c.text))
@@ -170,7 +170,7 @@ func TestWrongLogs(t *testing.T) {
 	}
 }
 
-// TestAsynchronous: a server forms iterations ahead where its log says so, else from vLLM 0.14 on.
+// TestAsynchronous: a server forms iterations ahead if its log says so, else from vLLM 0.14 on.
 func TestAsynchronous(t *testing.T) {
 	for text, want := range map[string]bool{
 		`{"vllm_version":"0.19.0"}`: true, `{"vllm_version":"0.14.1"}`: true, `{"vllm_version":"0.13.0"}`: false, `{"vllm_version":"1.0"}`: true, `{}`: true,
@@ -189,7 +189,7 @@ func TestAsynchronous(t *testing.T) {
 	}
 }
 
-// TestPrefixCaching: a server keeps prefixes unless its log or its version says that it did not, in its pages, where the run can.
+// TestPrefixCaching: a server keeps prefixes, in its pages, unless its log or version says otherwise or the run cannot.
 func TestPrefixCaching(t *testing.T) {
 	for _, c := range []struct {
 		meta  string
@@ -201,7 +201,7 @@ func TestPrefixCaching(t *testing.T) {
 		{`{"vllm_version":"0.7.3","engine_kwargs":{"enable_prefix_caching":true}}`, nil, 16},
 		{`{"kv_cache":{"enable_prefix_caching":true,"block_size":32}}`, nil, 32},
 		{`{"kv_cache":{"enable_prefix_caching":false,"block_size":784}}`, nil, 0},
-		{`{"kv_cache":{"block_size":784}}`, nil, 0}, // does not divide the blocks that the cache names
+		{`{"kv_cache":{"block_size":784}}`, nil, 0}, // does not divide the cache's blocks
 		{`{"engine_kwargs":{"enable_prefix_caching":false}}`, nil, 0},
 		{`{"resolved_config":{"cache_config":{"enable_prefix_caching":false}},"kv_cache":{"enable_prefix_caching":true}}`, nil, 0},
 		{`{}`, []string{"batching.page_tokens=64"}, 64},
@@ -228,7 +228,7 @@ func TestPrefixCaching(t *testing.T) {
 	}
 }
 
-// TestMetrics: of errors -0.5, 0 and 0.5 the median is a half, of none it is 0.
+// TestMetrics: errors of -0.5, 0 and 0.5 have the median 0.5, no errors 0.
 func TestMetrics(t *testing.T) {
 	m := Metric{Unit: "ratio"}
 	if m.sum(); m.Requests != 0 || m.Median != 0 || m.P90 != 0 || m.Bias != 0 {

@@ -9,11 +9,11 @@ import (
 	"github.com/l3sim/l3sim/configs"
 )
 
-// TestSearchByHand: a constant moves to where the loss is least, wherever that lies, and stays where nothing is better; the least loss is returned.
+// TestSearchByHand: a constant moves to the least loss, wherever that is, and stays if nothing is better; the least loss is returned.
 func TestSearchByHand(t *testing.T) {
 	for _, c := range []struct {
 		k           Constant
-		least, best float64 // before, and where it is 0
+		least, best float64 // before; where the loss is 0
 	}{
 		{Constant{Unit: "us", most: 4000}, 9999, 333}, {Constant{Unit: "us", most: 4000}, 9999, 3987}, {Constant{Unit: "us", most: 1000}, 9999, 3}, {Constant{After: 0.9, most: 0.98}, 9, 0.61}, {Constant{After: 0.9, most: 0.98}, 9, 0.97},
 	} {
@@ -26,12 +26,12 @@ func TestSearchByHand(t *testing.T) {
 		if err != nil || math.Abs(k.After-c.best) > k.most/1000 || math.Abs(got-math.Abs(k.After-c.best)) > 1e-12 || runs < 8 {
 			t.Errorf("%+v: %v with a loss of %v after %d runs, want %v; %v", c.k, k.After, got, runs, c.best, err)
 		}
-		// What it is already is best.
+		// The present value is best.
 		k = c.k
 		if got, err := new(Calibration).search(&k, 0, func() ([]*Report, float64, error) { return nil, 1, nil }); err != nil || got != 0 || k.After != c.k.After {
 			t.Errorf("%+v moves to %v with %v, %v", c.k, k.After, got, err)
 		}
-		// A share that holds no request is no candidate, a time that fails ends the search.
+		// A share without requests is not a candidate, and a failing time ends the search.
 		bad := errors.New("bad")
 		k = c.k
 		if _, err := new(Calibration).search(&k, 1, func() ([]*Report, float64, error) { return nil, 0, bad }); (err == nil) != (c.k.Unit == "") {
@@ -40,7 +40,7 @@ func TestSearchByHand(t *testing.T) {
 	}
 }
 
-// TestJudgeEnds: a run that is interrupted is an error and no report.
+// TestJudgeEnds: an interrupted run gives an error and no report.
 func TestJudgeEnds(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()

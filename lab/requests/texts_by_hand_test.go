@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestPageByHand: each metric that some request has is a figure, in their order, from the first to the last; those without requests are left out.
+// TestPageByHand: each metric that some request has becomes a figure, in order; those without requests are left out.
 func TestPageByHand(t *testing.T) {
 	r := reported()
 	one := Metric{Name: "one", Requests: 1, pairs: []pair{{1, 2}}}
@@ -31,7 +31,7 @@ func TestPageByHand(t *testing.T) {
 	if strings.Contains(svg.String(), ">NONE<") || strings.Contains(svg.String(), ">NOTHING<") {
 		t.Error("figures of metrics without requests")
 	}
-	// The table goes on behind a metric without requests.
+	// The table continues after a metric without requests.
 	var text strings.Builder
 	if err := r.WriteText(&text); err != nil {
 		t.Fatal(err)
@@ -44,7 +44,7 @@ func TestPageByHand(t *testing.T) {
 	}
 }
 
-// TestLinesOfObjects: each object is known by the line on which it begins, whatever lines it and those before it take.
+// TestLinesOfObjects: each object is identified by its first line, however many lines it and earlier ones take.
 func TestLinesOfObjects(t *testing.T) {
 	p := &parser{text: []byte("\n{\"a\":\n1}\n\n\n{\"a\": 2} {\"a\": 3}\n{\n\n\"a\": 4\n}\n{\"a\": 5}\n")}
 	for i, line := range []int{2, 6, 6, 7, 11} {
@@ -60,7 +60,8 @@ func TestLinesOfObjects(t *testing.T) {
 	}
 }
 
-// TestOffByHand: a request is off by the logarithms of its time to the first token and of the rest. A request of one token has no rest, and a time of 0 no logarithm.
+// TestOffByHand: a request's error is the logarithms of its time to the first token and of the rest. A request of one token has no rest, and a time of 0 no
+// logarithm.
 func TestOffByHand(t *testing.T) {
 	ln := math.Log
 	for _, c := range []struct {

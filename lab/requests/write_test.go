@@ -17,8 +17,8 @@ func reported() *Report {
 	return r
 }
 
-// TestSumByHand: the first token 2, 4 and 8 s after arrival against 3, 2 and 8: 50% late, 50% early, exact. Gaps are of requests of several tokens: 0.5 and
-// 1 s against 1.25 and 1.5. Queues are in seconds.
+// TestSumByHand: the first token 2, 4 and 8 s after arrival against 3, 2 and 8: 50% late, 50% early, exact. Only requests of several tokens have gaps: 0.5
+// and 1 s against 1.25 and 1.5. Queues are in seconds.
 func TestSumByHand(t *testing.T) {
 	for i, want := range []Metric{
 		{Name: "ttft", Unit: "ratio", Requests: 3, Median: 0.5, P90: 0.5, Bias: 0, Measured: 4, Simulated: 3},
@@ -35,7 +35,7 @@ func TestSumByHand(t *testing.T) {
 	}
 }
 
-// TestWriteByHand: the table has errors in percent, those of the queue in seconds; the rows have all times; the page has a figure for each time that there is.
+// TestWriteByHand: the table has errors in percent, those of the queue in seconds; the rows have all times; the page has a figure for each time that exists.
 func TestWriteByHand(t *testing.T) {
 	r := reported()
 	var text, rows strings.Builder
@@ -69,7 +69,7 @@ func TestWriteByHand(t *testing.T) {
 	}
 }
 
-// TestSince: a server's version decides its defaults; one that is not known is new.
+// TestSince: a server's version determines its defaults; an unknown version counts as new.
 func TestSince(t *testing.T) {
 	for version, want := range map[string][2]bool{"0.7.3": {false, false}, "0.8.0": {true, false}, "0.13.1": {true, false}, "0.14": {true, true}, "1.0": {true, true}, "": {true, true}, "main": {true, true}} {
 		s := &Server{Version: version}
@@ -93,7 +93,7 @@ func TestSince(t *testing.T) {
 	}
 }
 
-// TestLimitsOfRequests: each time and number that no request has is refused with its name, its value and its bounds; the bounds themselves are taken.
+// TestLimitsOfRequests: each impossible time and number is refused with its name, value and bounds; the bounds themselves are accepted.
 func TestLimitsOfRequests(t *testing.T) {
 	good := Request{Input: 1, Output: 2, Arrival: 0, TTFT: minLatency, Latency: 2 * minLatency, Queue: minLatency}
 	p := &parser{line: 7}

@@ -26,7 +26,7 @@ func write(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-// The house of the test: top uses two names of low by name, a field and a method. low has an interface
+// The test's house: top uses two names of low directly, a field and a method. low has an interface
 // that only top implements, and one that both do.
 var toy = map[string]string{
 	"low/low.go": `package low

@@ -9,8 +9,8 @@ import (
 	"github.com/l3sim/l3sim/internal/deep"
 )
 
-// TestLawOfOverhead: where measurements are the simulator's own times and an overhead, the
-// fit finds it, and no row is off.
+// TestLawOfOverhead: if measurements are the simulator's own times plus an overhead, the fit finds
+// it, and no row is off.
 func TestLawOfOverhead(t *testing.T) {
 	deep.Turn(t, 0, 2)
 	m, err := Builtin()
@@ -39,7 +39,7 @@ func TestLawOfOverhead(t *testing.T) {
 	}
 }
 
-// TestFit: the fit is the least sum of relative errors: no other pair has a lower one.
+// TestFit: the fit minimises the sum of relative errors: no other pair has a lower one.
 func TestFit(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 50 {
@@ -72,12 +72,12 @@ func TestFit(t *testing.T) {
 	}
 }
 
-// TestDeal: of every five rows one is fitted, and they are of all batches and of nearly
-// all lengths.
+// TestDeal: of every five rows one is fitted; the fitted ones cover all batches and nearly all
+// lengths.
 func TestDeal(t *testing.T) {
 	var runs []run
 	var among []int
-	for _, batch := range []int{1, 16, 32, 64} { // as the files have them
+	for _, batch := range []int{1, 16, 32, 64} { // those of the files
 		for _, length := range []int{128, 256, 512, 1024, 2048} {
 			among = append(among, len(runs))
 			runs = append(runs, run{row: &Row{Input: length, Output: length, Batch: batch}})
@@ -126,12 +126,12 @@ func TestLongest(t *testing.T) {
 	}{
 		{nil, 0, false},
 		{[]*Row{row(100, 8, 5), other}, 0, false},
-		{[]*Row{row(200, 4, 10)}, 0, false}, // one is no line
+		{[]*Row{row(200, 4, 10)}, 0, false}, // one point is not a line
 		// The line through 2 and 4 requests: 1 s for each more.
 		{[]*Row{row(200, 1, 7.5), row(200, 2, 8), row(200, 4, 10), row(200, 16, 90)}, 14, true},
-		// At half the length 4 requests more take 0.75 s: at the whole at most 3.
+		// At half the length 4 more requests take 0.75 s: at full length at most 3.
 		{[]*Row{row(200, 4, 10), row(100, 4, 4), row(100, 8, 4.75)}, 13, true},
-		{[]*Row{row(200, 2, 8), row(200, 4, 10), row(100, 4, 4), row(100, 8, 4.75)}, 13, true}, // the lower one
+		{[]*Row{row(200, 2, 8), row(200, 4, 10), row(100, 4, 4), row(100, 8, 4.75)}, 13, true}, // the lower bound of the two
 		{[]*Row{row(200, 2, 11), row(200, 4, 10)}, 10, true},                                   // noise: never below the smaller batch
 	} {
 		if got, ok := longest(row(200, 8, 20), c.fit); got != c.want || ok != c.ok {

@@ -11,9 +11,8 @@ import (
 	"github.com/l3sim/l3sim/internal/deep"
 )
 
-// TestClosedLoop: two users of one slot wait for each other's whole request, so their time
-// to the first token is twice that of one user and a request's further tokens; the time
-// between tokens is that of one user.
+// TestClosedLoop: two users of one slot wait for each other's whole request, so their time to the
+// first token is one user's plus a whole request's; the time between tokens is that of one user.
 func TestClosedLoop(t *testing.T) {
 	const text = "gpu,gpus,framework,model,in_tokens,out_tokens,batch,ttft_ms,tpot_ms\n" +
 		"h100,1,one,llama-2-7b,512,100,1,20,8\nh100,1,two,llama-2-7b,512,100,2,20,8\n"
@@ -37,10 +36,10 @@ func TestClosedLoop(t *testing.T) {
 	}
 }
 
-// TestClosedLoops: how far AIConfigurator's measurements are off that were not fitted. With many
-// users on many GPUs the time to the first token is the API server's: lab/docs/validation.md. All-reduces
-// that took up to four times too long on several H100s stood in for times of these servers that are
-// not modelled: the errors were 0.05 and 0.21 with them.
+// TestClosedLoops: errors on AIConfigurator's held-out measurements. With many users on many GPUs the API
+// server dominates the time to the first token: lab/docs/validation.md. All-reduces that were up to four
+// times too long on several H100s compensated for unmodelled times of these servers: the errors were 0.05
+// and 0.21 with them.
 func TestClosedLoops(t *testing.T) {
 	deep.Turn(t, 1, 2)
 	var between, first, few, factor []float64

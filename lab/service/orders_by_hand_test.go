@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestDealsByEachKey: of five rows that differ in one thing alone the middle one is fitted, wherever it stands; what comes earlier in the order counts more.
+// TestDealsByEachKey: of five rows that differ in one key only, the middle one is fitted, at any position; earlier keys of the order count more.
 func TestDealsByEachKey(t *testing.T) {
 	names := []string{"a", "b", "c", "d", "e"}
 	for name, set := range map[string]func(r *Row, n int){
@@ -31,7 +31,8 @@ func TestDealsByEachKey(t *testing.T) {
 	}
 }
 
-// TestSpillsInAnyOrder: a row waits where it takes longer than smaller ones that fit say, whichever of them comes first.
+// TestSpillsInAnyOrder: a row waits for memory if it takes longer than smaller rows that fit imply, in any order of
+// rows.
 func TestSpillsInAnyOrder(t *testing.T) {
 	row := func(batch int, latency float64) *Row {
 		return &Row{Input: 100, Output: 100, Batch: batch, Latency: latency}
@@ -54,7 +55,7 @@ func TestSpillsInAnyOrder(t *testing.T) {
 	}
 }
 
-// TestNothingSkipped: a report of nothing has empty lists in JSON, and none that is missing.
+// TestNothingSkipped: in JSON an empty report has empty lists, not missing ones.
 func TestNothingSkipped(t *testing.T) {
 	text, err := json.Marshal(report(&Measured{}, nil))
 	if err != nil || !strings.Contains(string(text), "[]") || strings.Contains(strings.ReplaceAll(string(text), `"rows":null`, ""), "null") {

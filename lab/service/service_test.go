@@ -14,7 +14,7 @@ import (
 	"github.com/l3sim/l3sim/results"
 )
 
-// judged judges the measurements that are part of the program, once for all tests.
+// judged judges the built-in measurements once for all tests.
 func judged(t *testing.T) *Report {
 	t.Helper()
 	r, err := judgedOnce()
@@ -34,8 +34,8 @@ func judge(workers int) (*Report, error) {
 	return Judge(context.Background(), m, Options{Workers: workers})
 }
 
-// TestBuiltin: every row of the program's measurements is in one series, and is fitted,
-// held out or does not fit in memory; nearly all that do not fit are found.
+// TestBuiltin: every built-in row is in one series, and is fitted, held out or does not fit in
+// memory; nearly all that do not fit are found.
 func TestBuiltin(t *testing.T) {
 	r := judged(t)
 	rows, spill, correct := 0, 0, 0
@@ -70,9 +70,8 @@ func TestBuiltin(t *testing.T) {
 	}
 }
 
-// TestSpillsOfArgonne: on the A100s, TensorRT-LLM's latency with Llama-2-70B doubles where
-// 32K tokens are in memory and more; vLLM's where 16K are. These are read off the file
-// by hand.
+// TestSpillsOfArgonne: on the A100s, the latency of Llama-2-70B doubles once 32K tokens are in
+// memory with TensorRT-LLM, and 16K with vLLM, as read off the file by hand.
 func TestSpillsOfArgonne(t *testing.T) {
 	least := map[string]int{"TensorRT-LLM": 16 * 2048, "vLLM": 16 * 1024}
 	r := judged(t)
@@ -108,8 +107,8 @@ func TestWorkers(t *testing.T) {
 	}
 }
 
-// TestWaves: TensorRT-LLM admits only what can end, so a batch that is too large runs in
-// waves, each as many steps as tokens; vLLM's requests lose their memory instead.
+// TestWaves: TensorRT-LLM admits only requests that can finish, so a batch that is too large runs
+// in waves, each with a step for each token; vLLM's requests lose their memory instead.
 func TestWaves(t *testing.T) {
 	r := judged(t)
 	for i := range r.Rows {
@@ -120,7 +119,7 @@ func TestWaves(t *testing.T) {
 	}
 }
 
-// TestMemory: what the memory model says, where the answer is plain.
+// TestMemory: the memory model's verdict in clear cases.
 func TestMemory(t *testing.T) {
 	const head = "gpu,gpus,framework,model,in_tokens,out_tokens,batch,latency_s\n"
 	for _, c := range []struct {
@@ -129,7 +128,7 @@ func TestMemory(t *testing.T) {
 		queued bool
 	}{
 		{"a100-sxm-80gb,1,vLLM,llama-2-7b,128,128,16,1", fits, false},
-		{"a100-sxm-80gb,1,vLLM,llama-2-7b,2048,1,64,1", tooMuch, false}, // prompts leave as they are done
+		{"a100-sxm-80gb,1,vLLM,llama-2-7b,2048,1,64,1", tooMuch, false}, // prompts leave when they are done
 		{"a100-sxm-80gb,1,vLLM,llama-2-7b,2048,64,64,1", tooMuch, true},
 		{"a100-sxm-80gb,1,TensorRT-LLM,llama-2-7b,1024,1024,128,1", tooMuch, true},
 		{"a100-sxm-80gb,1,vLLM,llama-2-70b,16,16,1,1", tooMuch, true},     // not even the weights
@@ -149,7 +148,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestSettings: settings of the caller are on top of a framework's.
+// TestSettings: the caller's settings override a framework's.
 func TestSettings(t *testing.T) {
 	m, err := Builtin()
 	if err != nil {
@@ -170,7 +169,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// TestSettingsOrder: what the caller sets is in front of what a framework sets.
+// TestSettingsOrder: the caller's settings come before a framework's.
 func TestSettingsOrder(t *testing.T) {
 	deep.Only(t)
 	m, err := Builtin()
@@ -194,7 +193,7 @@ func TestSettingsOrder(t *testing.T) {
 	}
 }
 
-// write writes a CSV file and, where it is given, the table beside it.
+// write writes a CSV file and, if given, the table beside it.
 func write(t *testing.T, text string, table ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -206,7 +205,7 @@ func write(t *testing.T, text string, table ...string) string {
 	return filepath.Join(dir, "rows.csv")
 }
 
-// TestReadErrors: what is wrong in files is named with its place.
+// TestReadErrors: errors in files name the place.
 func TestReadErrors(t *testing.T) {
 	const head, row = "gpu,gpus,framework,model,in_tokens,out_tokens,batch,latency_s\n", "h100,1,vLLM,llama-2-7b,128,128,16,1.5\n"
 	loop := strings.Replace(head, "latency_s", "ttft_ms,tpot_ms", 1)
@@ -254,7 +253,7 @@ func TestReadErrors(t *testing.T) {
 	}
 }
 
-// TestTable: a table gives what a file lacks, and a framework and a GPU of its own.
+// TestTable: a table fills in columns that a file lacks, and defines its own framework and GPU.
 func TestTable(t *testing.T) {
 	m, err := Read(write(t, "Batch; in s\n", ""))
 	if err == nil {
@@ -287,7 +286,7 @@ columns = { batch = "n", latency_s = "took" }
 	}
 }
 
-// FuzzRead: no text ends the program or gives rows out of their bounds.
+// FuzzRead: no text crashes the program or gives rows out of range.
 func FuzzRead(f *testing.F) {
 	f.Add("gpu,gpus,framework,model,in_tokens,out_tokens,batch,latency_s\nh100,1,vLLM,llama-2-7b,128,128,16,1.5\n", "")
 	f.Add("n,took\n8,1.5\n", "[file.\"rows.csv\"]\ngpu = \"h100\"\ngpus = 2\nframework = \"vLLM\"\nmodel = \"m\"\nin_tokens = 1\nout_tokens = 2\ncolumns = { batch = \"n\", latency_s = \"took\" }\n")

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestReportByHand: two servers. Rows of the first take 1 s on the GPUs in 100 steps of 4 sequences each; every fifth of those that fit, in the
-// order of lengths, is fitted: the third, which takes 0.5 s more, 5 ms a step, as for one row the overhead is of steps alone. The others are
-// then predicted at 1.5 s.
+// TestReportByHand: two servers. Rows of the first take 1 s on the GPUs in 100 steps of 4 sequences each. Every fifth row that fits, in order
+// of length, is fitted: the third, which takes 0.5 s more, 5 ms a step, since with one row the overhead has steps only. The others are then
+// predicted at 1.5 s.
 func TestReportByHand(t *testing.T) {
 	m := &Measured{Skipped: []Skipped{{"other.csv", "of another kind"}}}
 	series := Series{GPU: "h100", GPUs: 4, Framework: "vLLM", Model: "llama"}
@@ -24,9 +24,9 @@ func TestReportByHand(t *testing.T) {
 	for i := range m.Rows {
 		runs = append(runs, run{row: &m.Rows[i], ran: true, usable: 1, seconds: 1, steps: 100, tokens: 400})
 	}
-	runs[3].queued = true                                    // it fits, although the memory model says that it does not
-	runs[4].share, runs[4].queued = 1.5, true                // more than there is, as the memory model says, too
-	runs[5].ttft, runs[5].seconds, runs[5].steps = 0.4, 1, 7 // a loop
+	runs[3].queued = true                                    // it fits, although the memory model denies it
+	runs[4].share, runs[4].queued = 1.5, true                // does not fit, as the memory model says
+	runs[5].ttft, runs[5].seconds, runs[5].steps = 0.4, 1, 7 // a closed loop
 	r := report(m, runs)
 	if len(r.Series) != 2 || r.Series[0].Series != other || r.Series[1].Series != series {
 		t.Fatalf("%+v", r.Series)
@@ -58,7 +58,7 @@ func TestReportByHand(t *testing.T) {
 		t.Errorf("%+v", o)
 	}
 	near("overhead of 100 steps and 400 tokens", r.Overheads[1].seconds(&runs[0]), 0.5)
-	// What is written has the numbers without the fit's rounding.
+	// The output has the numbers without the fit's rounding.
 	for i := range r.Overheads {
 		r.Overheads[i].PerStep, r.Overheads[i].PerToken = 4321.6, 12.34
 	}
@@ -89,7 +89,7 @@ not judged: other.csv, of another kind
 	if text.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", text.String(), want)
 	}
-	// A line for each row: what was measured, where, what became of it, and what is predicted.
+	// A line for each row: measurement, place, outcome and prediction.
 	text.Reset()
 	if err := r.WriteRows(&text); err != nil {
 		t.Fatal(err)
@@ -110,7 +110,7 @@ a100,1,TRT,opt,10,20,4,2,f.csv,7,held out,false,7,1,1,-0.5,0.5,0.4
 	}
 }
 
-// TestWorstRows: ten at most, of those that were held out and fit in memory.
+// TestWorstRows: at most ten rows, of those that were held out and fit in memory.
 func TestWorstRows(t *testing.T) {
 	r := &Report{}
 	for i := range 14 {
@@ -127,7 +127,7 @@ func TestWorstRows(t *testing.T) {
 	}
 }
 
-// TestLowest: the minimum of a convex function between two ends, which may lie at either.
+// TestLowest: the minimum of a convex function between two ends, or at one of them.
 func TestLowest(t *testing.T) {
 	for at, want := range map[float64]float64{-1: 0, 0: 0, 3: 3, 10: 10, 12: 10} {
 		if got := lowest(0, 10, func(x float64) float64 { return math.Abs(x - at) }); math.Abs(got-want) > 1e-6 {

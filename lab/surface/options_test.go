@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestOptions counts the packages that use two fields with toml tags: one is used in its own package and another, one nowhere.
+// TestOptions counts the packages that use two fields with toml tags: one is used in its own package and another, the other
+// nowhere.
 func TestOptions(t *testing.T) {
 	root := t.TempDir()
 	for name, text := range map[string]string{

@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// fakes are the programs that the test's binary is under their names, by what they print for their arguments. The first has a command of two
-// subcommands, one without, and shared ones; five flags in all that are not shared, of which one stands twice in a command's help. Its keys are
-// four, three entries of tables stand beside them, and a sweep has six columns. The second has one command with a flag.
+// fakes are programs that the test's binary imitates under their names, with their output by arguments. The first has a command of two
+// subcommands, one without, and shared ones; five flags that are not shared, one of which appears twice in a command's help; four keys besides
+// three entries of tables; and a sweep of six columns. The second has one command with a flag.
 var fakes = map[string]map[string]string{
 	"l3sim": {
 		"--help": "A tool\n\nUsage:\n  tool [command]\n\nBasic Commands:\n  run         Run\n    more\n  trace       Traces\n  help        Help\n\nMore:\n  completion  Complete\n\nFlags:\n  -h, --help   help\n",
@@ -29,7 +29,7 @@ var fakes = map[string]map[string]string{
 	},
 }
 
-// TestMain runs a fake program where the binary has its name, else the tests.
+// TestMain runs a fake program if the binary has its name, else the tests.
 func TestMain(m *testing.M) {
 	if says, fake := fakes[strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe")]; fake {
 		os.Exit(pretend(says, os.Args[1:]))
@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// pretend prints what a fake program says and returns its exit code. Its sweep writes a table of a sweep file that has two requests.
+// pretend prints a fake program's output and returns its exit code. Its sweep writes a table for a sweep file that has two requests.
 func pretend(says map[string]string, args []string) int {
 	if text, ok := says[strings.Join(args, " ")]; ok {
 		fmt.Print(text)
@@ -54,7 +54,7 @@ func pretend(says map[string]string, args []string) int {
 	return 3
 }
 
-// TestPrint: all that is counted of a small checkout and two programs, by hand.
+// TestPrint: everything counted in a small checkout and two programs, by hand.
 func TestPrint(t *testing.T) {
 	root, bin := t.TempDir(), t.TempDir()
 	write := func(path, text string) {
@@ -131,7 +131,7 @@ pages of the lab 7 words, 2 lines, 1 files
 	if got := strings.Join(lines, "\n"); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	// What fails is said with the program's own words; wrong use is code 2.
+	// A failure is reported in the program's own words; wrong use is code 2.
 	if _, err := output(p.user, "x", "y"); err == nil || err.Error() != p.user+" x y: exit status 3: no x y\n" {
 		t.Errorf("got %v", err)
 	}
@@ -150,7 +150,7 @@ pages of the lab 7 words, 2 lines, 1 files
 	}
 }
 
-// TestPrintOptions: how many options live in how many packages, and those in more than three.
+// TestPrintOptions: how many options are used in how many packages, and those in more than three.
 func TestPrintOptions(t *testing.T) {
 	var out strings.Builder
 	printOptions(&out, []option{{"a.A", []string{"a", "b", "c", "d"}}, {"a.B", []string{"a"}}, {"a.C", []string{"a", "b", "c"}}, {"a.D", []string{"b"}}, {"a.E", nil}})

@@ -24,15 +24,15 @@ func TestCountLines(t *testing.T) {
 	}
 }
 
-// TestCountTokens: counted by hand. What a line break, a comment or a longer name adds is nothing.
+// TestCountTokens: counted by hand. Line breaks, comments and longer names add nothing.
 func TestCountTokens(t *testing.T) {
 	for source, want := range map[string]int{
 		"":            0,
 		"package p\n": 2,
 		"// Package p.\npackage p // here\n\n/* and\nthere */\n": 2,
-		"package p; var x int\n":                                 6, // the semicolon is written
-		"package p\n\nvar x int\n":                               5, // and here it is not
-		"package p\n\nvar s = `a\nb;c`\n":                        6, // a literal is one
+		"package p; var x int\n":                                 6, // explicit semicolon
+		"package p\n\nvar x int\n":                               5, // no explicit semicolon
+		"package p\n\nvar s = `a\nb;c`\n":                        6, // a literal is one token
 		// package p; func f ( a , b int ) int { return a + b * 2 }
 		"package p\n\nfunc f(a, b int) int { return a + b*2 }\n":          2 + 9 + 1 + 6 + 1,
 		"package p\n\nfunc f(a, b int) int {\n\treturn a +\n\t\tb*2\n}\n": 2 + 9 + 1 + 6 + 1,

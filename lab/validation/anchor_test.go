@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// fit says what of an anchor the parameters have seen.
+// fit says how much of an anchor the parameters were fitted to.
 type fit string
 
 const (
@@ -14,7 +14,7 @@ const (
 	heldOut fit = "held out"
 )
 
-// anchor is measured numbers and what the simulator says of them.
+// anchor is measured numbers and the simulator's predictions of them.
 type anchor struct {
 	group, name string
 	seen        fit

@@ -12,10 +12,10 @@ import (
 	"github.com/l3sim/l3sim/gpu"
 )
 
-// TestBandsOfKernels: the bands of gpu.scale in the presets are what the recorded errors say. The error of a kind is the mean over
-// all kernels of that kind, of servers where they were measured, else of PyTorch. It is taken as that of a log-normal factor whose
-// median is 1, so that its standard deviation is the mean times the root of pi/2, and 10% lie below and above 1.2816 of them. Fits to public
-// tables say their own errors, on shapes held out. A kind that was not measured has twice the widest spread that was.
+// TestBandsOfKernels: the bands of gpu.scale in the presets follow from the recorded errors. A kind's error is the mean over all its
+// kernels, of servers if measured, else of PyTorch. It is taken as the mean of a log-normal factor with median 1: its standard deviation is
+// the mean times √(π/2), and 10% lie beyond 1.2816 of them on each side. Fits to public tables state their own errors, on held-out shapes. A
+// kind that was not measured has twice the widest spread measured.
 func TestBandsOfKernels(t *testing.T) {
 	var best map[string]errors
 	readJSON(t, recorded, &best)
@@ -75,7 +75,7 @@ func TestBandsOfKernels(t *testing.T) {
 	}
 }
 
-// statedError returns the mean error, on shapes held out, of the kernels of a GPU whose fit is to public tables; 0 where it has none of the kind.
+// statedError returns the mean error, on held-out shapes, of a kind of kernels of a GPU with a fit to public tables; 0 without such kernels.
 func statedError(t *testing.T, name, key string) float64 {
 	t.Helper()
 	text, err := configs.Source(name)

@@ -53,7 +53,7 @@ func model(name string) (*llm.Model, error) {
 	return &own, nil
 }
 
-// read returns the samples of files, which may be patterns.
+// read returns the samples of files; patterns are allowed.
 func read(t testing.TB, patterns ...string) []measure.Sample {
 	t.Helper()
 	var all []measure.Sample
@@ -114,7 +114,7 @@ func kernels(t testing.TB) (anchors []anchor) {
 		{"a100-sxm-80gb", gpu.SuiteServer, "alone", []string{"a100_sxm/gemm.csv", "a100_sxm/*_attention.csv"}, nil, fitted},
 	} {
 		target := target(t, f.gpu, f.suite)
-		if d := &target.GPU.Decode; f.gpu == "a100-sxm-80gb" { // vLLM's FlashAttention-2 was measured; the preset's splits all contexts
+		if d := &target.GPU.Decode; f.gpu == "a100-sxm-80gb" { // measured: vLLM's FlashAttention-2; the preset's kernel splits all contexts
 			d.SplitMinGroup, d.SplitLimit, d.WaveQuantization, d.Split = 2, 1.6, true, gpu.SplitFixed
 		}
 		byKind := measure.ByKind(read(t, f.files...))
@@ -197,7 +197,8 @@ func inOrder(byKind map[measure.Kind][]measure.Sample) func(func(measure.Kind, [
 	}
 }
 
-// loops are iterations whose attention is a stand-in beyond PCIe, rows to which no link is fitted apart.
+// loops are iterations with a stand-in for attention across PCIe, in rows to which no link parameter was
+// fitted separately.
 func loops(t testing.TB) (anchors []anchor) {
 	t.Helper()
 	for _, of := range []struct {
@@ -243,8 +244,8 @@ func loops(t testing.TB) (anchors []anchor) {
 	return anchors
 }
 
-// services are latencies of static batches on real servers, of rows that fit in memory and
-// to which no overhead was fitted.
+// services are latencies of static batches on real servers, in rows that fit in memory and to which
+// no overhead was fitted.
 func services(t testing.TB) (anchors []anchor) {
 	rows, err := service.Builtin()
 	if err != nil {
@@ -272,7 +273,7 @@ func services(t testing.TB) (anchors []anchor) {
 	return anchors
 }
 
-// wholeServers judges the published servers of whole models, whose bars are those of package whole.
+// wholeServers judges the published servers of large models; package whole has their bars.
 func wholeServers(t testing.TB) *whole.Report {
 	t.Helper()
 	rows, err := whole.Read("../whole/testdata/published.csv")
@@ -286,7 +287,7 @@ func wholeServers(t testing.TB) *whole.Report {
 	return r
 }
 
-// logs judges the servers' logs of package requests, whose bars are there.
+// logs judges the servers' logs of package requests, which has their bars.
 func logs(t testing.TB) (all []*requests.Report) {
 	t.Helper()
 	for _, of := range []struct{ log, gpu string }{
@@ -306,8 +307,8 @@ func logs(t testing.TB) (all []*requests.Report) {
 	return all
 }
 
-// memory is the clocks that DRAMsim3 takes for request traces of one burst each, under the
-// policy that decides as it does.
+// memory is the clocks of DRAMsim3 for request traces of one burst each, under the policy that
+// makes its decisions.
 func memory(t testing.TB) []anchor {
 	cfg, err := system.Load(configs.Options{})
 	if err != nil {

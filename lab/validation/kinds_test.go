@@ -13,11 +13,11 @@ import (
 	"github.com/l3sim/l3sim/internal/report"
 )
 
-// kindsFile is what l3sim's report shows of the recorded errors.
+// kindsFile has the recorded errors that l3sim's report shows.
 const kindsFile = "../../internal/report/errors.json"
 
-// byKind sums up the recorded errors by kind: "kernels of h100-sxm: gemm, server, alone"
-// is of "kernels, gemm".
+// byKind summarises the recorded errors by kind: "kernels of h100-sxm: gemm, server, alone" belongs
+// to "kernels, gemm".
 func byKind(anchors map[string]errors) []report.ErrorOfParts {
 	kinds := map[string]*report.ErrorOfParts{}
 	for _, name := range slices.Sorted(maps.Keys(anchors)) {

@@ -30,8 +30,8 @@ const (
 	recorded = "testdata/errors.json"
 )
 
-// TestAnchors: no anchor's error is above the best recorded, none has lost rows, and the page
-// says what is true now. A quick run has the anchors of memory alone.
+// TestAnchors: no anchor's error exceeds the best recorded, none has lost rows, and the page is up
+// to date. A quick run has only the anchors of memory.
 func TestAnchors(t *testing.T) {
 	anchors, quick := []anchor(nil), !deep.On() && !*update
 	if quick {
@@ -108,7 +108,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestWrite: a table by hand, and a group that the page does not show.
+// TestWrite: a table by hand, and a group that is not on the page.
 func TestWrite(t *testing.T) {
 	anchors := []anchor{{group: "kernels of x", name: "gemm", seen: heldOut, pairs: []pair{{"a", 1, 1.1}, {"b", 2, 1.6}}}, {group: "other", name: "n", pairs: []pair{{"a", 1, 1}}}}
 	want := "| gemm | held out | 2 | 10.0 | 20.0 | -20 |\n"
@@ -156,8 +156,8 @@ func record(t *testing.T, now map[string]errors, text string, anchors []anchor) 
 //go:embed testdata/page.md.tmpl
 var pageText string
 
-// write returns the page: the texts of testdata/page.md.tmpl with a table of each group's anchors, and that of the servers of
-// whole models.
+// write returns the page: the texts of testdata/page.md.tmpl with a table of each group's anchors, and of the servers of
+// large models.
 func write(anchors []anchor, servers *whole.Report, logs []*requests.Report) (string, error) {
 	shown := map[string]bool{}
 	page, err := template.New("page").Funcs(template.FuncMap{
@@ -205,19 +205,19 @@ func tableOf(anchors []anchor, group string) string {
 	return b.String()
 }
 
-// besides are kinds of anchors that stand side by side in a row: in their names, and as heads.
+// besides are kinds of anchors that share a row: in their names, and as headings.
 var besides = []struct{ inName, head string }{
 	{"decode iteration, ", "decode"}, {"prefill iteration, ", "prefill"}, {"mixed iteration, ", "mixed"}, {"iteration energy, ", "energy"},
 	{"decode, measured GPU part", "decode, measured GPU part"}, {"decode and chunks, measured GPU part", "with chunks"},
 	{"decode, own kernels", "decode, own kernels"}, {"decode and chunks, own kernels", "with chunks"},
 }
 
-// sideBySide returns a group's anchors as a table with a column for each of its kinds. A row has the anchors whose names are the same but for
-// the kind.
+// sideBySide returns a group's anchors as a table with a column for each of its kinds. A row has the anchors whose names differ only in the
+// kind.
 func sideBySide(anchors []anchor, group string) string {
 	type row struct {
 		name  string
-		cells [8]string // of besides
+		cells [8]string // one for each of besides
 	}
 	var rows []row
 	var used [8]bool
@@ -269,7 +269,7 @@ func logTable(logs []*requests.Report) string {
 	return b.String()
 }
 
-// wholeTables returns the servers of whole models as a table for each metric.
+// wholeTables returns the servers of large models as a table for each metric.
 func wholeTables(r *whole.Report) string {
 	var b strings.Builder
 	for _, s := range r.Summary {
@@ -284,7 +284,7 @@ func wholeTables(r *whole.Report) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// wholeSummary says how many rows are judged, and the median error of each metric over groups.
+// wholeSummary states the number of judged rows, and each metric's median error over groups.
 func wholeSummary(r *whole.Report) string {
 	text := fmt.Sprintf("%d of %d published rows are judged: the", r.Judged, r.Rows)
 	for i, s := range r.Summary {
@@ -293,7 +293,7 @@ func wholeSummary(r *whole.Report) string {
 	return text + "."
 }
 
-// draw returns the figure: predicted over measured against what was measured.
+// draw returns the figure: predicted over measured, by measured time.
 func draw(t *testing.T, anchors []anchor) []byte {
 	t.Helper()
 	table := &tables.Table{Name: "validation", Columns: []string{"measured_s_or_J", "predicted_over_measured", "anchor"}}

@@ -11,10 +11,10 @@ import (
 	"testing"
 )
 
-// raisedFile has a line for each bar that was ever raised: the anchor, the statistic, the bar before and after, and the reason.
+// raisedFile has a line for each raised bar: the anchor, the statistic, the bar before and after, and the reason.
 const raisedFile = "testdata/raised.tsv"
 
-// step is by how much an error may exceed its bar: half of the last digit that the page shows.
+// step is the tolerance on a bar: half of the last digit on the page.
 const step = 0.0005
 
 // raise is a line of raisedFile.
@@ -24,13 +24,13 @@ type raise struct {
 	reason            string
 }
 
-// statistics are those of an anchor's errors that have bars.
+// statistics are the errors of an anchor that have bars.
 func (e *errors) statistics() map[string]*float64 {
 	return map[string]*float64{"mean": &e.Mean, "median": &e.Median, "p90": &e.P90}
 }
 
-// ratchet returns the bars after an anchor's errors are what they are now, the best ever, and what is wrong: errors above
-// their bar for which no line of raised gives a reason.
+// ratchet returns an anchor's new bars, the best errors so far, and the faults: errors above their bar without a reason
+// in raised.
 func ratchet(name string, bar, now errors, raised []raise) (next errors, faults []string) {
 	next = now
 	bars, present, after := bar.statistics(), now.statistics(), next.statistics()
@@ -82,7 +82,7 @@ func raises(t *testing.T) []raise {
 	return all
 }
 
-// TestRatchet: a bar falls with the error, stays where the error is above it by less than a step, and rises with a reason alone.
+// TestRatchet: a bar falls with the error, stays if the error exceeds it by less than a step, and rises only with a reason.
 func TestRatchet(t *testing.T) {
 	bar := errors{Rows: 3, Mean: 0.02, Median: 0.01, P90: 0.05}
 	with := func(mean float64) errors { e := bar; e.Mean = mean; return e }

@@ -105,7 +105,7 @@ func TestVerifyReferenceVectors(t *testing.T) {
 	}
 }
 
-// TestSafetensorsOfPyTorch: PyTorch's file is written again with the same tensors.
+// TestSafetensorsOfPyTorch: PyTorch's file is rewritten with the same tensors.
 func TestSafetensorsOfPyTorch(t *testing.T) {
 	data, err := os.ReadFile(path)
 	if err != nil {

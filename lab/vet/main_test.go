@@ -9,7 +9,7 @@ import (
 	"golang.org/x/tools/go/analysis/unitchecker"
 )
 
-// TestOfDependency: packages of other modules that are read for their facts alone are told from those that are checked.
+// TestOfDependency: packages of other modules that are read only for their facts are distinguished from checked ones.
 func TestOfDependency(t *testing.T) {
 	for _, c := range []struct {
 		unit unitchecker.Config

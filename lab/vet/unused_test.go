@@ -6,7 +6,7 @@ import (
 	"golang.org/x/tools/go/analysis/analysistest"
 )
 
-// TestUnused: what a package without tests does not use is reported.
+// TestUnused: names that a package without tests does not use are reported.
 func TestUnused(t *testing.T) {
 	analysistest.Run(t, analysistest.TestData(), unusedAnalyzer, "a")
 }

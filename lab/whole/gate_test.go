@@ -12,7 +12,7 @@ var update = flag.Bool("update", false, "lower the bars of testdata/bars.json to
 
 // TestGate: the median error of each group of servers in testdata is at most its bar, which only falls.
 func TestGate(t *testing.T) {
-	const step = 0.0005 // half of the last digit that is shown
+	const step = 0.0005 // half of the last digit shown
 	rows, err := Read("testdata/servers.csv")
 	if err != nil {
 		t.Fatal(err)

@@ -10,7 +10,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestFitHosts finds the host time of rows that have it, group by group, and none where predictions are above.
+// TestFitHosts finds the host time of rows that have one, group by group, and none if predictions are above
+// the measurements.
 func TestFitHosts(t *testing.T) {
 	const us = units.Microsecond
 	host := gpu.HostSpec{Exposed: 1200 * us, Step: 4000 * us, Sequence: 40 * us}
@@ -39,9 +40,9 @@ func TestFitHosts(t *testing.T) {
 	}
 }
 
-// TestFitHostsOfUnequalGroups: four groups of one row each, predicted at 10 ms, take 2, 4, 6 and 20 ms more. Errors are relative to what was measured,
-// so that they weigh 1/12, 1/14, 1/16 and 1/30: the weighted median is 4 ms, and that of the first and third group 2 ms. Rows of other metrics, and
-// those that are not judged, do not count.
+// TestFitHostsOfUnequalGroups: four groups of one row each, predicted at 10 ms, take 2, 4, 6 and 20 ms more. Errors are relative to the measurement,
+// so the rows weigh 1/12, 1/14, 1/16 and 1/30: the weighted median is 4 ms, and that of the first and third group 2 ms. Rows of other metrics, and
+// rows that are not judged, do not count.
 func TestFitHostsOfUnequalGroups(t *testing.T) {
 	row := func(model, framework string, ms float64) Compared {
 		return Compared{Row: Row{Model: model, Framework: framework}, Metric: TPOT, Judged: true, Seats: 1, Predicted: 10, Measured: 10 + ms}
@@ -63,7 +64,7 @@ func TestFitHostsOfUnequalGroups(t *testing.T) {
 			t.Errorf("%s: %v, by hand %d ms", c.of, got, c.ms)
 		}
 	}
-	for what, c := range map[string][2]float64{ // the mean of the two in the middle
+	for what, c := range map[string][2]float64{ // the mean of the middle two
 		"without": {v.Without, (4./14 + 6./16) / 2}, "with": {v.With, (2./12 + 2./16) / 2}, // 2/12, 0, 2/16, 16/30
 		"held out": {v.HeldOut, (2./14 + 18./30) / 2}, "held out, without": {v.HeldOutWithout, (4./14 + 20./30) / 2},
 	} {

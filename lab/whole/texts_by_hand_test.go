@@ -13,7 +13,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestReportTexts: groups by metric and name, each with its own errors, what is not judged by reason, and a line for each row.
+// TestReportTexts: groups by metric and name, each with its own errors; rows that are not judged by reason; and a line for
+// each row.
 func TestReportTexts(t *testing.T) {
 	row := func(line int, model, gpu, metric string, measured, predicted float64) Compared {
 		return Compared{Row: Row{Line: line, Model: model, GPU: gpu, Parallelism: "TP8", Framework: "vLLM", Input: 100, Output: 20, Concurrency: "7"}, Metric: metric, Measured: measured, Predicted: predicted, Fit: "fit", Judged: true}
@@ -90,8 +91,8 @@ func TestHostsText(t *testing.T) {
 	}
 }
 
-// TestMeasuredRounds: two seats with six rounds of requests of five tokens. Of the third to the fifth round the tokens come every 1, 2, 3, 4, 5 and
-// 12 s; the others, of 100 s each, do not count. By their ends the three rounds take from 10 to 34 s.
+// TestMeasuredRounds: two seats with six rounds of requests of five tokens. In rounds three to five the tokens come every 1, 2, 3, 4, 5 and 12 s;
+// the others, of 100 s each, do not count. By their ends the three rounds last from 10 to 34 s.
 func TestMeasuredRounds(t *testing.T) {
 	second := func(s float64) units.Duration { return units.FromSeconds(s) }
 	result := &system.Result{}
@@ -119,8 +120,8 @@ func TestMeasuredRounds(t *testing.T) {
 	}
 }
 
-// TestSettingsOfRows: the keys of rows with all heads on each GPU and with attention by requests, of frameworks that share the tokens of a prompt's
-// iteration and those that do not.
+// TestSettingsOfRows: the keys of rows with all heads on each GPU and with data-parallel attention, for frameworks that divide a prompt's tokens
+// and those that do not.
 func TestSettingsOfRows(t *testing.T) {
 	k, err := readKnown()
 	if err != nil {

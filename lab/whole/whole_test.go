@@ -59,7 +59,7 @@ func TestLayouts(t *testing.T) {
 	}
 }
 
-// TestLoads: what is compared of a row.
+// TestLoads: the quantity of a row that is compared.
 func TestLoads(t *testing.T) {
 	for _, c := range []struct {
 		row    Row
@@ -89,7 +89,7 @@ func TestLoads(t *testing.T) {
 	}
 }
 
-// TestAcceptance: of two drafts behind a known token, each accepted with 1/2, a step emits 1 + 1/2 + 1/4.
+// TestAcceptance: of two drafts after a known token, each accepted with 1/2, a step emits 1 + 1/2 + 1/4.
 func TestAcceptance(t *testing.T) {
 	d, reason := draftsOf(&Row{Speculation: "mtp 2-1-3, 1.75 accepted"})
 	if reason != "" || d.steps != 2 || d.verified != 3 || math.Abs(d.acceptance()-0.5) > 1e-9 {
@@ -97,7 +97,7 @@ func TestAcceptance(t *testing.T) {
 	}
 }
 
-// TestKnown: every model of the table is one that loads, on as many GPUs as hold it, in all precisions it has.
+// TestKnown: every model of the table loads, on as many GPUs as hold it, in all of its precisions.
 func TestKnown(t *testing.T) {
 	k, err := readKnown()
 	if err != nil {
@@ -148,7 +148,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestUnknown: a row that cannot be run is reported with its reason, whatever it says.
+// TestUnknown: a row that cannot run is reported with its reason, whatever its other columns.
 func TestUnknown(t *testing.T) {
 	text := header +
 		",GLM-4.6,B200,8,bf16,sglang,TP8,,1024,1024,1,,14.9,mean,,\n" +
@@ -210,8 +210,8 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// TestClosedLoop: a loop of one seat has the time of decode steps between tokens, and as many tokens a second; a request that waits for
-// another one's prompt takes longer.
+// TestClosedLoop: in a loop of one seat, the time between tokens is that of decode steps, and tokens a second agree; a request that
+// waits for another one's prompt takes longer.
 func TestClosedLoop(t *testing.T) {
 	k, err := readKnown()
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestScalesByHand: 10 s and more are shown in seconds, down to 10 ms in milliseconds; bytes get a prefix, and shares are in percent.
+// TestScalesByHand: times of 10,000 units or more use the next larger unit; bytes get a prefix, and shares are in percent.
 func TestScalesByHand(t *testing.T) {
 	for _, c := range []struct {
 		column string

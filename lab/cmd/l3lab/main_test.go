@@ -35,7 +35,7 @@ func TestScripts(t *testing.T) {
 	}})
 }
 
-// TestBoth runs the scripts in which l3sim reads what l3lab writes.
+// TestBoth runs the scripts in which l3sim reads output of l3lab.
 func TestBoth(t *testing.T) {
 	deep.Only(t)
 	bin := t.TempDir()
@@ -48,7 +48,7 @@ func TestBoth(t *testing.T) {
 	}})
 }
 
-// deepOnly is the conditions [deep] and [long] of scripts.
+// deepOnly evaluates the conditions [deep] and [long] of scripts.
 func deepOnly(name string) (bool, error) {
 	switch name {
 	case "deep":
@@ -76,10 +76,10 @@ func object(t *testing.T, into any, args ...string) {
 	}
 }
 
-// near says that two numbers are equal but for rounding.
+// near says that two numbers are equal up to rounding.
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-9*math.Abs(b) }
 
-// TestGenerates runs the sample of lab/docs/sparse.md: text, clocks and bytes are what it shows.
+// TestGenerates runs the sample of lab/docs/sparse.md: text, clocks and bytes agree with the page.
 func TestGenerates(t *testing.T) {
 	page, err := os.ReadFile("../../docs/sparse.md")
 	if err != nil {
@@ -95,14 +95,14 @@ func TestGenerates(t *testing.T) {
 	if code := run(t.Context(), args, &out, &messages); code != cli.OK || messages.Len() > 0 {
 		t.Fatalf("exit code %d: %s", code, messages.String())
 	}
-	// Times of this machine, and the last digits of float32 on it.
+	// Times on this machine, and the last digits of its float32.
 	own := regexp.MustCompile(`(?m)^(this machine|largest error).*$`)
 	if got, want := own.ReplaceAllString(out.String(), "$1"), own.ReplaceAllString(sample, "$1"); got != want {
 		t.Errorf("the sample of the page is out of date; the command now prints\n%s", out.String())
 	}
 }
 
-// TestMeasurementsAreBounded: a file without end is refused as any wrong input.
+// TestMeasurementsAreBounded: a file without end is refused like any wrong input.
 func TestMeasurementsAreBounded(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Symlink("/dev/zero", filepath.Join(dir, "gemm.csv")); err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/l3sim/l3sim/system"
 )
 
-// TestRunCountsWhatEvalLogs: a request of the language model attends, in every layer, to as many
+// TestRunCountsWhatEvalLogs: in every layer, a request of the language model attends to as many
 // tokens in a simulated run as in the model itself.
 func TestRunCountsWhatEvalLogs(t *testing.T) {
 	const prompt, steps = 200, 40
@@ -27,7 +27,7 @@ func TestRunCountsWhatEvalLogs(t *testing.T) {
 		{"h2o"},
 		{"csattention", "policy.csattention.select_share=0.1"},
 		{"window", "policy.window.window=64", "policy.window.block=16", "policy.window.sink=4"},
-		{"hgca", "policy.hgca.window=64", "policy.hgca.block=16"}, // with the profile that eval writes
+		{"hgca", "policy.hgca.window=64", "policy.hgca.block=16"}, // with eval's profile
 	} {
 		if !deep.On() && policy[0] != "quest" && policy[0] != "hgca" {
 			continue

@@ -24,7 +24,7 @@ func files(t *testing.T, texts map[string]string) {
 	}
 }
 
-// TestRefusals: what each command refuses before it does anything, word for word: one line, exit code 2, nothing on standard output.
+// TestRefusals: what each command refuses at once, word for word: one line, exit code 2, nothing on standard output.
 func TestRefusals(t *testing.T) {
 	files(t, map[string]string{"x.csv": "m,n,k,us\n1,2,3,4\n", "empty": "", "two": "ab", "nine": "123456789", "mine.toml": ""})
 	if err := os.Mkdir("folder", 0o755); err != nil {
@@ -148,7 +148,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestSmallRuns: the commands on the smallest files that they take, in text, as JSON and in files.
+// TestSmallRuns: the commands on the smallest valid files, in text, as JSON and in files.
 func TestSmallRuns(t *testing.T) {
 	latent, err := filepath.Abs("../../lm/testdata/latent_other.safetensors")
 	if err != nil {
@@ -194,7 +194,8 @@ func TestSmallRuns(t *testing.T) {
 		t.Error(err)
 	}
 	holds("gpu validate --gpu a100-paper --measured one.csv", "gemm", "a100-paper")
-	// A launch of 10 us is no part of a small all-reduce, so that its error grows by a half: from p/30 to p/20.
+	// A launch of 10 us is not part of a small all-reduce, so that its error grows by a half: from p/30 to
+	// p/20.
 	error := func(line string) float64 {
 		t.Helper()
 		var report struct {
@@ -267,7 +268,8 @@ func TestJudgementText(t *testing.T) {
 	}
 }
 
-// TestNamesOfWeights: what a configuration calls a model, and which sequences fit its context.
+// TestNamesOfWeights: the name that a configuration gives a model, and the sequences that fit its
+// context.
 func TestNamesOfWeights(t *testing.T) {
 	for weights, want := range map[string]string{"": "tiny-lm", "a/b.safetensors": "b", "c.bin": "c.bin"} {
 		if got := (&languageFlags{weights: weights}).modelName(); got != want {
