@@ -31,6 +31,7 @@
   };
   const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const short = (v) => typeof v !== 'number' ? String(v ?? '') : Math.abs(v) >= 1e7 ? v.toExponential(3) : String(Math.abs(v) >= 100 ? Math.round(v) : Number(v.toPrecision(3)));
+  const time = (ms) => ms < 1000 ? short(ms) + ' ms' : short(ms / 1000) + ' s';
   const isKey = (name) => (set.columns.find((c) => c.name === name) || {}).key;
   // shown writes a value of a column: bytes with their unit, keys in full, results with three digits or all before the point.
   const shown = (v, name) => {
@@ -138,6 +139,7 @@
   function drawParallel() {
     const names = set.columns.filter((c) => c.key).map((c) => c.name).concat(set.goals.map((g) => g.column).filter((n) => at[n] !== undefined && !set.columns[at[n]].key));
     const rows = set.rows.map((_, r) => r).sort((a, b) => set.front.includes(a) - set.front.includes(b));
+    $('parallel').style.width = `max(100%, ${110 + 85 * (names.length - 1)}px)`; // on phones its box scrolls
     const room = Math.max(30, ($('parallel').clientWidth - 110) / Math.max(1, names.length - 1) - 8); // for a name
     const chart = draw('parallel', {
       parallel: { left: 50, right: 60, top: 70, bottom: 30, axisExpandable: false },
@@ -182,8 +184,8 @@
     for (const what of ['ttft', 'tbt']) {
       const times = some().flatMap((r) => ['p50', 'max'].map((p) => cell(r, `${what}_${p}_ms`))).filter((v) => v > 0);
       draw(what, {
-        grid: { left: 65, right: 20, top: 15, bottom: 45 }, xAxis: axis(what.toUpperCase() + ' (ms)', { type: Math.max(...times) > 20 * Math.min(...times) ? 'log' : 'value' }), yAxis: axis('share (%)', { min: 40, max: 100, nameGap: 45 }),
-        tooltip: tooltip((p) => `${p.seriesName}\n${p.value[1]}% within ${short(p.value[0])} ms`),
+        grid: { left: 65, right: 35, top: 15, bottom: 45 }, xAxis: axis(what.toUpperCase(), { type: Math.max(...times) > 20 * Math.min(...times) ? 'log' : 'value', axisLabel: { color: css('--dim'), formatter: time, hideOverlap: true } }), yAxis: axis('share (%)', { min: 40, max: 100, nameGap: 45 }),
+        tooltip: tooltip((p) => `${p.seriesName}\n${p.value[1]}% within ${time(p.value[0])}`),
         series: some().map((r) => ({ name: pointName(r), type: 'line', symbolSize: 5, color: r === chosen ? palette[5] : palette[0], lineStyle: { width: r === chosen ? 3 : 1, opacity: r === chosen ? 1 : 0.5 },
           data: [['p50', 50], ['p90', 90], ['p95', 95], ['p99', 99], ['max', 100]].map(([p, share]) => [cell(r, `${what}_${p}_ms`), share]).filter((d) => d[0] > 0) })),
       });

@@ -347,7 +347,7 @@ func TestNothingIsWide(t *testing.T) {
 	}
 	style, page := read("report.css"), read("report.html.tmpl")
 	for _, rule := range []string{`h1, h2, h3, p { overflow-wrap: anywhere; }`, `.badge {[^}]*overflow-wrap: anywhere`, `#chosen th\[scope="col"\] { overflow-wrap: anywhere; }`, `#chosen table { max-width: 100%; }`,
-		`#chosen pre { white-space: pre-wrap; overflow-wrap: anywhere`, `.chart { width: 100%;`, `.pair {[^}]*minmax\(min\([0-9]+rem, 100%\), 1fr\)`, `figure {[^}]*min-width: 0`, `.scroll { overflow: auto;`, `button, select, input {[^}]*max-width: min\([0-9]+rem, 100%\)`, `header { display: flex; flex-wrap: wrap;`} {
+		`#chosen pre { white-space: pre-wrap; overflow-wrap: anywhere`, `.chart { width: 100%;`, `.pair {[^}]*minmax\(min\([0-9]+rem, 100%\), 1fr\)`, `figure {[^}]*min-width: 0`, `.across { overflow-x: auto; }`, `.scroll { overflow: auto;`, `button, select, input {[^}]*max-width: min\([0-9]+rem, 100%\)`, `header { display: flex; flex-wrap: wrap;`} {
 		if !regexp.MustCompile(rule).MatchString(style) {
 			t.Errorf("no rule %s", rule)
 		}
