@@ -5,9 +5,9 @@ import "slices"
 // Command is a DRAM command, the processing-in-memory ones included.
 type Command uint8
 
-// The commands of all standards, by JEDEC's names. A standard's table says which it has and what they do. REF is REFab, and PREA is PREab.
-// ACTA, MACA, RDRES and WRBUF belong to the DIMM-PIM; their data move on a rank's private buses. WRGB and later commands are for units in
-// HBM (package pim/hbm), whose tables also have ACTA and MACA.
+// The commands of all standards, by JEDEC's names. A standard's table lists the commands that it has and their effects. REF is REFab, and
+// PREA is PREab. ACTA, MACA, RDRES and WRBUF belong to the DIMM-PIM; their data move on a rank's private buses. WRGB and later commands
+// are for units in HBM (package pim/hbm), whose tables also have ACTA and MACA.
 const (
 	ACT   Command = iota // activate a row of one bank
 	ACTA                 // activate the same row in all banks of a rank at once, breaking tRRD and tFAW

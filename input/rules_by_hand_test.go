@@ -16,7 +16,8 @@ func (r *ruled) Check(c *Check) {
 	c.That(r.low <= r.high, "low", r.low, "at most %s = %d, or %s", Key("high"), r.high, Key("none"))
 }
 
-// TestRulesOfTwoKeys: an error names the wrong key and those that it is compared with, in the order of the message; nil is an error.
+// TestRulesOfTwoKeys: an error names the wrong key, then the keys that it is compared with, in the order of the message. Nil is an
+// error.
 func TestRulesOfTwoKeys(t *testing.T) {
 	var bad *Error
 	if err := Validate(&ruled{3, 2}); !errors.As(err, &bad) || bad.Key != "low" || bad.Value != "3" || bad.Expected != "at most high = 2, or none" || !slices.Equal(bad.OtherKeys, []string{"high", "none"}) {

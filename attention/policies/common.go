@@ -15,7 +15,7 @@ type common struct {
 	held    []policy.Held
 	filling []policy.Held // nil: as held
 	numbers []int         // scratch memory for the slices of a step, one number a request
-	chunks  [8]int        // scratch memory for the slices of a prompt: tokens before and tokens of each
+	chunks  [8]int        // scratch memory for the slices of a prompt: for each, its tokens and those before it
 }
 
 // newCommon returns the costs of a policy whose layers are all alike and that keeps every token at home.

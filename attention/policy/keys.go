@@ -8,7 +8,8 @@ type (
 	choosesPages interface{ PageKeys() *PagesSpec }
 	// splitsHeads is implemented by keys that embed HeadsSpec: some heads stream, and the policy uses policy.gates.
 	splitsHeads interface{ HeadKeys() *HeadsSpec }
-	// hasWindow is implemented by keys of a policy that keeps the newest tokens on the GPUs, if these are not the home.
+	// hasWindow is implemented by keys of a policy that keeps the newest tokens on the GPUs when all others are in
+	// another memory.
 	hasWindow interface{ GPUTokens() int }
 	// hasBlocks is implemented by keys of a policy whose tokens at home stay the same for some steps: they change at contexts from +
 	// i·width.

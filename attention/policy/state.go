@@ -32,7 +32,7 @@ type State interface {
 	Observe(weights [][]float32)
 }
 
-// Selection is the tokens that a step attends to, in parts. The parts of a query head are disjoint, and its result is over all of them.
+// Selection is the tokens that a step attends to, in parts. The parts of a query head are disjoint; its result merges all of them.
 type Selection struct{ Parts []Part }
 
 // Part is the tokens that one device attends to.

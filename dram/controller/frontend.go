@@ -18,7 +18,7 @@ type front struct {
 	next     int    // index of the request whose bursts are being accepted
 	left     int    // its bursts left to accept, 0 before the first is decoded
 	at       uint64 // address of its next burst
-	head     entry  // that burst, if decoded
+	head     entry  // the burst at this address, once decoded
 	decoded  bool
 	open     list[openRequest] // requests of several bursts, by number
 

@@ -8,21 +8,21 @@ import (
 	"testing"
 )
 
-// planted is a change to a schedule, and all that is wrong with it then, in the order of time: the law, when, and the beginning
-// of the message, in which "5 of 1.2" is operation 5 of sub-batch 1 in layer 2.
+// planted is a change to a schedule and the resulting violations in order of time: the law, the time, and the beginning of the
+// message, in which "5 of 1.2" is operation 5 of sub-batch 1 in layer 2.
 type planted struct {
 	name string
 	set  func(s *schedule)
 	want []string
 }
 
-// schedule is what a plant may change.
+// schedule is the part of an iteration that a plant may change.
 type schedule struct {
 	spans      []Span
 	start, end Time
 }
 
-// of returns a span of an operation in a layer: that of the nth piece.
+// of returns the span of an operation's nth piece in a layer.
 func (s *schedule) of(op, layer int32, nth int) *Span {
 	for i := range s.spans {
 		if x := &s.spans[i]; x.Op == op && x.Layer == layer && !x.Claim {
@@ -41,10 +41,11 @@ func move(by Time, spans ...*Span) {
 	}
 }
 
-// operations is how a message names them.
+// operations maps operations to their names in messages.
 var operations = regexp.MustCompile(`operation (\d+) \(kind 0, group 0\) of sub-batch (\d+), layer (-?\d+), on \w+`)
 
-// checkPlanted plants each change in the schedule of an iteration that starts at 100, and compares what Verify finds.
+// checkPlanted plants each change in the schedule of an iteration that starts at 100, and compares the violations
+// that Verify finds.
 func checkPlanted(t *testing.T, e *Engine, it *Iteration, plants []planted) {
 	for _, p := range plants {
 		s := &schedule{start: 100}
@@ -83,7 +84,7 @@ func turns() (*Engine, *Iteration) {
 	return New([]Resource{{Name: "GPU"}, {Name: "device", Latency: 3}}), it
 }
 
-// TestPlantedInTurns breaks the laws of FIFOs, layers and lengths one by one.
+// TestPlantedInTurns breaks the laws of FIFOs, layers and durations one by one.
 func TestPlantedInTurns(t *testing.T) {
 	e, it := turns()
 	last := func(s *schedule) *Span { return s.of(5, 2, 0) }
@@ -171,18 +172,12 @@ const (
 	busWriter
 )
 
-// behindBus is a layer on two ranksets behind links that share a bus. Before the layer comes 0 (GPU, 10 ps).
-// 1 goes down to rankset 0 in pieces of 4 and 5 ps, rows open for 2 ps before each and close for 3 after it. There 2 computes 40 ps.
-// 3 (2 ps) brings its results up, and 4 (GPU, 20; 15 in the last layer) ends the layer. 5 (8 ps) goes down to rankset 1 once 4 and 3 have started.
-// Behind 1, 6 goes down in pieces of 3, 3 and 2 ps, which 7 hands on to rankset 1 as they come, 1 ps later; there 9 computes 1 ps then.
-// 8 computes 30 ps on other ranksets.
-//
-//	down    1 [113,117] [122,127] 6 [128,131] [131,134] [134,136]               5 [176,184]
-//	ranks                         2 [130,170]                     9 [155,156]
-//	writer                        7 [134,137] [142,145] [150,152]
-//	up                                                                     3 [171,173]
-//	GPU     0 [100,110]                                                    4 [173,188]
-//	others              8 [110,140]
+// behindBus is a layer on two ranksets behind links that share a bus. The entry is 0 (GPU, 10 ps). 1 goes down to rankset 0 in pieces of 4 and 5
+// ps; rows open for 2 ps before each and close for 3 after it. Then 2 computes for 40 ps. 3 (2 ps) brings its results up, and 4 (GPU, 20; 15 in
+// the last layer) ends the layer. 5 (8 ps) goes down to rankset 1 once 4 and 3 have started. After 1, 6 goes down in pieces of 3, 3 and 2 ps; 7
+// forwards each to rankset 1, 1 ps later, where 9 then computes for 1 ps. 8 computes for 30 ps on other ranksets. down 1 [113,117] [122,127] 6
+// [128,131] [131,134] [134,136] 5 [176,184] ranks 2 [130,170] 9 [155,156] writer 7 [134,137] [142,145] [150,152] up 3 [171,173] GPU 0 [100,110] 4
+// [173,188] others 8 [110,140]
 func behindBus() (*Engine, *Iteration) {
 	it := &Iteration{Parts: []int64{20, 1}}
 	b := builder{it}
@@ -243,7 +238,7 @@ func TestPlantedBehindBus(t *testing.T) {
 				"exclusive at 150: 7 of 0.1 starts before writer is free at 170ps"}},
 		{"a rankset that computes before its data", func(s *schedule) { move(-4, s.of(2, 1, 0)) },
 			[]string{"causality at 126: 2 of 0.1 starts before 127ps", "exclusive at 126: 2 of 0.1 starts before ranksets is free at 127ps"}},
-		// The rows of what it receives close in 3 ps, and then it needs 4 to be active again.
+		// The rows of its transfer close in 3 ps, and then it needs 4 to be active again.
 		{"a rankset that is late", func(s *schedule) { move(3+4-3+1, s.of(2, 1, 0)) },
 			[]string{"idle at 127: 2 of 0.1 could start at 127ps and starts at 135ps", "causality at 171: 3 of 0.1 starts before 176ps"}},
 		{"a rankset as late as can be", func(s *schedule) { move(3+4-3, s.of(2, 1, 0)) }, []string{"causality at 171: 3 of 0.1 starts before 175ps"}},
@@ -267,22 +262,25 @@ func TestPlantedBehindBus(t *testing.T) {
 			[]string{"causality at 172: 5 of 0.1 starts before 174ps",
 				"exclusive at 172: 5 of 0.1 starts while the bus of down and up is busy until 173ps"}},
 		{"without latency behind a start", func(s *schedule) { move(-3, s.of(5, 1, 0)) }, []string{"causality at 173: 5 of 0.1 starts before 174ps"}},
-		// Down: 1 to leave, 2 to open, 4 to be active, 40 of work and 3 to close. The bus: 2 up, and a gap of less than 8 before it.
-		// The writer, which may hold the ranksets: 50 and 8.
+		// Latest start of a transfer down: 1 to leave, 2 to open, 4 to be active, 40 of work and 3 to close. The bus adds 2 up, and
+		// a gap of less than 8 before it. The writer, which may hold the ranksets, adds 50 and 8.
 		{"down as late as can be", func(s *schedule) { late(s, 5, 0, 174+50+10+58-176) }, nil},
 		{"down too late", func(s *schedule) { late(s, 5, 0, 174+50+10+58-176+1) },
 			[]string{"idle at 174: 5 of 0.1 could start at 174ps and starts at 293ps"}},
-		// Up: 25 down, 50 that a piece waits for ranksets, and six gaps of less than 2.
+		// Latest start of a transfer up: 25 down, 50 for a piece that waits for ranksets, and six gaps of
+		// less than 2.
 		{"up as late as can be", func(s *schedule) { late(s, 3, 0, 25+50+12) },
 			[]string{"causality at 173: 4 of 0.1 starts before 260ps", "causality at 176: 5 of 0.1 starts before 259ps"}},
 		{"up too late", func(s *schedule) { late(s, 3, 0, 25+50+12+1) },
 			[]string{"idle at 171: 3 of 0.1 could start at 171ps and starts at 259ps", "causality at 173: 4 of 0.1 starts before 261ps",
 				"causality at 176: 5 of 0.1 starts before 260ps"}},
-		// The writer: 50, and what the longest transfer holds ranksets: 50, the bus's 2 and 9, and 9.
+		// Latest start of the writer: its own wait of 50; the longest transfer, which may hold ranksets
+		// for 50; the bus for 2 and 9; and 9.
 		{"the writer as late as can be", func(s *schedule) { late(s, 7, 2, 145+50+70-150) }, []string{"causality at 155: 9 of 0.1 starts before 267ps"}},
 		{"the writer too late", func(s *schedule) { late(s, 7, 2, 145+50+70-150+1) },
 			[]string{"idle at 145: 7 of 0.1 could start at 145ps and starts at 266ps", "causality at 155: 9 of 0.1 starts before 268ps"}},
-		// 131 ps of work; six pieces go down after 1 ps and may wait 50 for ranksets, as three of the writer may; results wait 1.
+		// Sequential time: 131 ps of work; six pieces down start after 1 ps and may each wait 50 for ranksets, as may three of
+		// the writer; results wait 1.
 		{"an end with all in turn", func(s *schedule) { s.end = 100 + 30 + 41 + 25 + 6*51 + 3 + 25 + 8 + 3*51 },
 			[]string{"iteration at 691: the iteration ends at 691ps, its last operation at 188ps"}},
 		{"an end behind all in turn", func(s *schedule) { s.end = 100 + 30 + 41 + 25 + 6*51 + 3 + 25 + 8 + 3*51 + 1 },
@@ -291,8 +289,8 @@ func TestPlantedBehindBus(t *testing.T) {
 	})
 }
 
-// TestPlantedElsewhere breaks laws where an iteration has left out layers, in a sub-batch that is alone in the second place, and on an
-// engine that has verified an iteration whose ranksets need longer after a transfer.
+// TestPlantedElsewhere breaks laws in an iteration with skipped layers, in a sub-batch that is alone in second place, and on an engine
+// that has verified an iteration whose ranksets take longer after a transfer.
 func TestPlantedElsewhere(t *testing.T) {
 	e, it := turns()
 	for s := range it.Sub {

@@ -46,8 +46,8 @@ func (b builder) op(o Op, after ...int32) int32 {
 	return i
 }
 
-// group adds a transfer down, attention of the given time in heads of 20, and the
-// results' way up, and returns the latter.
+// group adds a transfer down, attention of the given time in heads of 20, and the transfer of
+// results up, which it returns.
 func (b builder) group(lane int16, compute Time) int32 {
 	d := b.op(Op{Last: 5, Resource: testDown, Claims: testLanes + 1, Lane: lane})
 	from := int32(len(b.Parts))
@@ -56,7 +56,7 @@ func (b builder) group(lane int16, compute Time) int32 {
 	return b.op(Op{Last: 2, Resource: testUp}, a)
 }
 
-// layers gives sub-batch s what comes before the first layer and n layers.
+// layers gives sub-batch s its entry and n layers.
 func (b builder) layers(s, n int, entry, layer Range, exit Time) {
 	b.Sub[s] = subBatch(exit, Layers{entry, 1}, Layers{layer, int32(n)})
 }
@@ -78,7 +78,7 @@ func (s *SubBatch) more(n int32) {
 
 func (b builder) since(from int) Range { return Range{int32(from), int32(len(b.Ops))} }
 
-// TestLayersByKind: layers with the same operations are one kind, in whatever order they come.
+// TestLayersByKind: layers with the same operations are one kind, in any order.
 func TestLayersByKind(t *testing.T) {
 	entry, a, b := Range{0, 1}, Range{1, 4}, Range{4, 7}
 	s := subBatch(9, Layers{entry, 1}, Layers{a, 2}, Layers{b, 3}, Layers{a, 4}, Layers{a, 1}, Layers{b, 5})
@@ -97,9 +97,8 @@ func TestLayersByKind(t *testing.T) {
 	}
 }
 
-// handIteration is two layers: requests on lanes 0 and 1 in sub-batch 0, one on lane
-// 0 in sub-batch 1 together with a prompt for lane 1, whose keys and values go down
-// while the block runs.
+// handIteration is two layers: sub-batch 0 has requests on lanes 0 and 1; sub-batch 1 has one on
+// lane 0 and a prompt for lane 1, whose keys and values go down while the block runs.
 func handIteration() *Iteration {
 	it := &Iteration{}
 	b := builder{it}
@@ -201,9 +200,9 @@ func TestHandWorkedSchedule(t *testing.T) {
 	}
 }
 
-// TestAlternation checks two sub-batches on a GPU and one device against a closed
-// form: with blocks of 5 and attention of 7, both are busy in turn, and each layer of
-// both takes two times the longer one.
+// TestAlternation compares two sub-batches on a GPU and one device with a closed form: with blocks
+// of 5 and attention of 7, both resources alternate, and each layer of both takes twice the longer
+// time.
 func TestAlternation(t *testing.T) {
 	const layers = 40
 	for _, c := range []struct{ block, device, want Time }{
@@ -232,8 +231,8 @@ func TestAlternation(t *testing.T) {
 	}
 }
 
-// TestRepeatOnOneBus leaves out layers in which results are still to come up, over the bus on which data go down before and after them. The results
-// have the bus from 40 to 45 of each layer. Data of 10 go down before; then 30 fit, too, and 31 wait until 45. The GPU works for 50 behind them.
+// TestRepeatOnOneBus skips layers while results are still to come up over the bus that also carries data down. In each layer the results have the
+// bus from 40 to 45. Data of 10 go down before; a further 30 fit, too, but 31 wait until 45. The GPU then works for 50.
 func TestRepeatOnOneBus(t *testing.T) {
 	const layers, down, up = 40, 1, 2
 	for data, layer := range map[Time]Time{30: 40 + 50, 31: 45 + 31 + 50} {
@@ -252,8 +251,7 @@ func TestRepeatOnOneBus(t *testing.T) {
 	}
 }
 
-// drawIteration draws operations that wait for any others before them, on resources of
-// every kind.
+// drawIteration draws operations that wait for any earlier ones, on resources of every kind.
 func drawIteration(t *rapid.T) ([]Resource, *Iteration) {
 	number := func(name string, low, high int) int { return rapid.IntRange(low, high).Draw(t, name) }
 	flag := func(name string) bool { return rapid.Bool().Draw(t, name) }
@@ -331,7 +329,7 @@ func drawIteration(t *rapid.T) ([]Resource, *Iteration) {
 	return r, it
 }
 
-// drawOrder draws in which order so many layers of some kinds come: in runs, in turn, where the last turn may be cut short, or in no order.
+// drawOrder draws the order of so many layers of some kinds: in runs, in cycles (the last may be cut short), or at random.
 func drawOrder(t *rapid.T, kinds []Range, layers int) (order []Layers) {
 	kind, left := rapid.SampledFrom(kinds), int32(layers)
 	add := func(r Range, count int32) {
@@ -360,7 +358,7 @@ func drawOrder(t *rapid.T, kinds []Range, layers int) (order []Layers) {
 	return order
 }
 
-// checkTotals compares what an iteration amounts to with the spans of all its layers.
+// checkTotals compares an iteration's totals with the spans of all its layers.
 func checkTotals(t *rapid.T, it *Iteration, spans []Span) {
 	var want Totals
 	pieces := map[task]int32{}
@@ -386,8 +384,8 @@ func checkTotals(t *rapid.T, it *Iteration, spans []Span) {
 	}
 }
 
-// TestSchedulesAreLegal checks random iterations against the laws, and that leaving
-// out layers that repeat changes nothing.
+// TestSchedulesAreLegal checks random iterations against the laws, and that skipping repeated
+// layers changes nothing.
 func TestSchedulesAreLegal(t *testing.T) {
 	skipped := 0
 	check := func(t *rapid.T) {
@@ -395,7 +393,7 @@ func TestSchedulesAreLegal(t *testing.T) {
 		start := Time(rapid.IntRange(0, 1000).Draw(t, "start"))
 		exact, fast := New(resources), New(resources)
 		exact.Exact = true
-		for range 2 { // the second time on used memory
+		for range 2 { // the second run reuses memory
 			want, found := exact.Check(it, start)
 			if len(found) > 0 {
 				t.Fatalf("running every layer: %v", found)

@@ -30,7 +30,7 @@ func TestBoundaryWait(t *testing.T) {
 				boundaries = append(boundaries, c.Clock.Time(at))
 			}
 		}
-		for range 4 { // in the drain
+		for range 4 { // during the drain
 			at++
 			boundaries = append(boundaries, c.Clock.Time(at))
 		}
@@ -52,14 +52,14 @@ func TestBoundaryWait(t *testing.T) {
 	deep.Seeds(t, 100, check)
 }
 
-// TestClockTime compares the time of clocks with the quotient in numbers of any size, where the clock multiplies by the
-// inverse and where it divides.
+// TestClockTime compares the time of clocks with the exact quotient for numbers of any size, whether the clock
+// multiplies by the inverse or divides.
 func TestClockTime(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		computing := rapid.OneOf(rapid.Int64Range(1, 20), rapid.Int64Range(1, 1<<40)).Draw(t, "computing")
 		interval := computing + rapid.Int64Range(0, computing).Draw(t, "tRFC")
 		c := NewClock(Time(rapid.Int64Range(1, 2000).Draw(t, "tCK")), interval, computing)
-		border := min(max(c.exact-computing, 0)/interval, c.most) // clocks near where it goes from one to the other
+		border := min(max(c.exact-computing, 0)/interval, c.most) // clocks near the switch between the two
 		for _, most := range []int64{1000, border + 2, c.most} {
 			clocks := min(rapid.OneOf(rapid.Int64Range(0, most), rapid.Int64Range(max(0, most-4), most)).Draw(t, "clocks"), c.most)
 			n := new(big.Int).Mul(big.NewInt(clocks), big.NewInt(interval))

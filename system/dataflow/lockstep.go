@@ -297,11 +297,11 @@ func (l *lockstep) enter(s, layer int) {
 
 // send sends the wave of sub-batch s down the link.
 //
-// A transfer that interrupts an operation delays it by the same time at any boundary. Only the time at which the link
-// becomes free depends on the boundary, and only later transfers of the same wave need it: the next wave starts after
-// the interrupted operation has ended. If a transfer interrupts even with the longest wait for a boundary, send
-// therefore computes no boundary. After such transfers the link is free by latest; settle returns the exact time for a
-// transfer whose lane is free or nearly free.
+// A transfer that interrupts an operation delays it by the same time at any boundary. The boundary only affects when
+// the link becomes free. Only later transfers of the same wave need that time, because the next wave starts after the
+// interrupted operation has ended. If a transfer interrupts even with the longest wait for a boundary, send therefore
+// computes no boundary. After such transfers the link is free by latest; settle returns the exact time for a transfer
+// whose lane is free or nearly free.
 func (l *lockstep) send(s int, eligible Time) {
 	sub, other := &l.sub[s], &l.sub[1-s]
 	lanes := sub.cost.lanes

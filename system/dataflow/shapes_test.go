@@ -11,9 +11,9 @@ import (
 	"github.com/l3sim/l3sim/internal/deep"
 )
 
-// TestAlone checks the pass over a sub-batch alone against a closed form: layers one after
-// another, each as long as its attention on a GPU or its device, whichever is longer, and
-// its block; beside them a transfer that only the iteration's end waits for.
+// TestAlone compares the pass over a single sub-batch with a closed form: layers in sequence, each
+// as long as the longer of its attention on a GPU and on its device, plus its block; and a transfer
+// that only the iteration's end waits for.
 func TestAlone(t *testing.T) {
 	check := func(t *rapid.T) {
 		time := func(name string, low int) Time { return Time(rapid.IntRange(low, 50).Draw(t, name)) }
@@ -32,7 +32,7 @@ func TestAlone(t *testing.T) {
 		if got, ok := e.alone.run(e, it, start); !ok || got != want {
 			t.Fatalf("ends at %v (%v), want %v", got, ok, want)
 		}
-		// What outlives its layer, or goes to a resource out of order, is for the events.
+		// Work that outlives its layer, or uses a resource out of order, is left to the events.
 		it.Ops[d].Last, it.Ops[d].Resource, it.Ops[a].Resource = device, 0, 0
 		if _, ok := e.alone.run(e, it, start); ok {
 			t.Fatal("two operations that are ready at once on one resource are no one's order")
@@ -42,16 +42,15 @@ func TestAlone(t *testing.T) {
 	deep.Seeds(t, 30, check)
 }
 
-// TestAloneInTurn: layers of two kinds in turn, of which each is passed over once, take as long as their operations. What outlives the first
-// layer or the last one may end the iteration. Where something outlives another layer, or a kind may find its resources taken, the pass
-// gives up.
+// TestAloneInTurn: alternating layers of two kinds, each passed over once, take as long as their operations. Work that outlives the first or
+// the last layer may end the iteration. If work outlives another layer, or a kind may find its resources busy, the pass gives up.
 func TestAloneInTurn(t *testing.T) {
 	const turns = 1 + 10*(30+5) + 10*(7+5)
 	for name, c := range map[string]struct {
-		hidden    Time // behind the first layer
+		hidden    Time // after the first layer
 		with      []int
-		results   Time // of the layers with results, which attend for 30
-		beside    Time // of all layers, so long after attention has ended
+		results   Time // of layers with results; their attention takes 30
+		beside    Time // of all layers, this long after attention
 		exit, end Time
 		passes    int32
 		givesUp   bool
@@ -133,9 +132,10 @@ func drawLanes(t *rapid.T) []Resource {
 func drawWaves(t *rapid.T, r []Resource) *Iteration {
 	time := func(name string, low, high int) Time { return Time(rapid.IntRange(low, high).Draw(t, name)) }
 	lanes := &r[testLanes]
-	// Links as busy as the lanes, or more, have what waits for them shape the schedule.
+	// If links are as busy as the lanes, or more, the operations that wait for them shape the
+	// schedule.
 	link := rapid.SampledFrom([]int{20, 20, 200, 1000}).Draw(t, "longest transfer")
-	// In long heads most transfers interrupt at whichever boundary.
+	// In long heads most transfers interrupt at any boundary.
 	head := rapid.SampledFrom([]int64{60, 60, 600}).Draw(t, "longest head")
 	it := &Iteration{}
 	b := builder{it}
@@ -176,7 +176,7 @@ func drawWaves(t *rapid.T, r []Resource) *Iteration {
 	return it
 }
 
-// nearly adds operations that are those of a layer but for one time.
+// nearly adds the operations of a layer with one time changed.
 func (b builder) nearly(t *rapid.T, layer Range) Range {
 	first := int32(len(b.Ops))
 	changed := rapid.Int32Range(layer.From, layer.To-1).Draw(t, "changed operation")
@@ -232,7 +232,7 @@ func TestLockstep(t *testing.T) {
 			}
 			two.more(-1)
 		}
-		// Other times of the same operations, some of them none; it may be in lockstep no more.
+		// Other times of the same operations, some 0; the iteration may no longer be in lockstep.
 		retime(t, it)
 		e.noShortcut, e.Exact = false, false
 		got, waits = e.Run(it, start), *e.Waits()
@@ -245,12 +245,12 @@ func TestLockstep(t *testing.T) {
 	deep.Seeds(t, 400, check)
 }
 
-// TestLockstepSkips counts the layers that are run of two sub-batches of the same 120 layers each, of kinds that come in some order: few where
-// the orders repeat, be it for a part of the layers.
+// TestLockstepSkips counts the layers that run of two sub-batches of 120 layers each, with kinds in some order: few if the orders repeat, even
+// for part of the layers.
 func TestLockstepSkips(t *testing.T) {
 	for _, c := range []struct {
 		name         string
-		order, other string // of both; a letter for each kind; an order begins anew behind its end
+		order, other string // of both sub-batches; a letter for each kind; an order repeats
 		want         int64
 	}{
 		{"one kind", "A", "A", 8},
@@ -312,7 +312,7 @@ func retime(t *rapid.T, it *Iteration) {
 }
 
 // TestAlike changes one part of a state of four rotating lanes at a time: the start of layer 5 at 1000, with links of 10 ps latency,
-// the other sub-batch on lanes that end from 1100 on. What lies before a bound counts as the bound.
+// the other sub-batch on lanes that end from 1100 on. Times before a bound count as the bound.
 func TestAlike(t *testing.T) {
 	l := &lockstep{shape: shape{latency: 10, resultsAt: 30}}
 	kind, another := &waveCost{}, &waveCost{}
@@ -352,7 +352,7 @@ func TestAlike(t *testing.T) {
 			t.Errorf("%s: alike %v, want %v", x.name, got, x.want)
 		}
 	}
-	// Below their bounds the links, the lanes and the GPU are free, whenever it was.
+	// Links, lanes and the GPU are free at any time below their bounds.
 	for _, w := range []*waveState{later, state()} {
 		w.linkFree, w.gpuFree, w.other.beside = w.at+Time(w.layer), w.at-Time(w.layer), w.at-7
 		for i := range w.freeAt {
@@ -365,8 +365,8 @@ func TestAlike(t *testing.T) {
 	}
 }
 
-// BenchmarkRun runs an iteration of each shape on each way: two sub-batches that decode
-// on four lanes, two that take turns on a GPU and a device, and one alone.
+// BenchmarkRun runs an iteration of each shape by each method: two sub-batches that decode on four
+// lanes, two that alternate on a GPU and a device, and one alone.
 func BenchmarkRun(b *testing.B) {
 	for _, shape := range []struct {
 		name      string
@@ -407,12 +407,12 @@ func BenchmarkRun(b *testing.B) {
 	}
 }
 
-// TestLastResultsByHand: results come up 30 after a lane has ended, and those of all lanes take 50. A lane that ends at 1,000 sends its own at
-// once where nothing else may be on its way: no other lane has ended within the 50 before, and the way is free 50 before its own come.
+// TestLastResultsByHand: results come up 30 after a lane has ended, and those of all lanes take 50. A lane that ends at 1,000 sends its
+// results at once if nothing else can be on the link up: no other lane has ended within the last 50, and the link has been free for 50.
 func TestLastResultsByHand(t *testing.T) {
 	for _, c := range []struct {
 		name            string
-		free            Time // from when on the way up is
+		free            Time // when the link up becomes free
 		due             [2][]Time
 		silent          int // sub-batch that attends to nothing, -1 for none
 		tells           bool
@@ -435,7 +435,7 @@ func TestLastResultsByHand(t *testing.T) {
 			l.sub[s].attention, l.sub[s].cost = s != c.silent, &l.costs[s].kinds[0]
 			copy(l.sub[s].due, c.due[s])
 			for i := range l.sub[s].cost.lanes {
-				l.sub[s].cost.lanes[i].up = Time(100*s + 10*i) // of which only the sender's counts
+				l.sub[s].cost.lanes[i].up = Time(100*s + 10*i) // only the sender's counts
 			}
 		}
 		if got := l.sendLast(1000); got != c.tells {
@@ -452,8 +452,8 @@ func TestLastResultsByHand(t *testing.T) {
 	}
 }
 
-// TestShapesOutOfStep changes one thing at a time of two sub-batches of three layers, which run in lockstep. What does not any more ends as
-// layer by layer.
+// TestShapesOutOfStep changes one thing at a time in two sub-batches of three layers that run in lockstep. If they leave lockstep, they end
+// as layer by layer.
 func TestShapesOutOfStep(t *testing.T) {
 	const entry, down, work, up, beside, block = 0, 1, 2, 3, 4, 5 // operations of the first sub-batch
 	for _, c := range []struct {
@@ -502,7 +502,8 @@ func TestShapesOutOfStep(t *testing.T) {
 	}
 }
 
-// TestSavedStates: what a sub-batch saves when it starts a layer, by hand, and what it has of it as much later in a later layer, whichever of the two it is.
+// TestSavedStates: the state that a sub-batch saves when it starts a layer, by hand, and the same state shifted to a later time and layer, for either
+// sub-batch.
 func TestSavedStates(t *testing.T) {
 	const lanes, by = 3, 10_000
 	for s := range 2 {
@@ -527,7 +528,7 @@ func TestSavedStates(t *testing.T) {
 		if !reflect.DeepEqual(w, want) {
 			t.Errorf("sub-batch %d saves\n%+v, by hand\n%+v", s, w, want)
 		}
-		// Layer 27 begins on lane 0 where layer 7 did on lane 1: the lanes turn by as many.
+		// Layer 27 begins on lane 0, layer 7 did on lane 1: the lanes rotate by the difference.
 		for i := range l.sub {
 			l.sub[i] = subWave{due: make([]Time, lanes), down: make([]Time, lanes)}
 		}

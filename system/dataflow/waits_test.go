@@ -9,15 +9,12 @@ import (
 	"github.com/l3sim/l3sim/internal/deep"
 )
 
-// TestHandWorkedWaits: in the schedule of TestHandWorkedSchedule the GPU works for 102 of 253 ns and waits four times,
-// from 26 to 91, 111 to 119, 145 to 198 and 213 to 238. Each time the results that it needs next come up for 2 ns,
-// after 1 ns of latency: 12 ns. For the rest, 62, 5, 50 and 22 ns, it waits for a rankset. That works for 60, 40, 40 and 40
-// ns, where all work for (40 + 60) / 2 and 40 / 2: 10 more than the mean, then 20 (of which 5 are after the GPU was free),
-// none, and 20.
-//
-// Ranksets have the layers of sub-batch 0 from 18 to 88 and 119 to 195, those of sub-batch 1 from 49 to 116 and 168 to 235.
-// Before, from 10 to 18 and 111 to 119 but for the time up to 116, transfers are on their way; up to 10 and from 238 on the GPU works.
-// In between results come up.
+// TestHandWorkedWaits: in the schedule of TestHandWorkedSchedule the GPU works for 102 of 253 ns and waits four times, from 26 to 91,
+// 111 to 119, 145 to 198 and 213 to 238. Each time the results that it needs next come up for 2 ns, after 1 ns of latency: 12 ns in
+// all. The rest, 62, 5, 50 and 22 ns, it waits for a rankset. That rankset works for 60, 40, 40 and 40 ns, where the mean is (40 + 60)
+// / 2 and 40 / 2: 10 more than the mean, then 20 (5 of them after the GPU was free), none, and 20. Ranksets have the layers of
+// sub-batch 0 from 18 to 88 and 119 to 195, those of sub-batch 1 from 49 to 116 and 168 to 235. Transfers are under way before, from
+// 10 to 18 and 116 to 119; the GPU works up to 10 and from 238 on. In between results come up.
 func TestHandWorkedWaits(t *testing.T) {
 	e := New(handResources())
 	e.Run(handIteration(), 0)
@@ -29,8 +26,8 @@ func TestHandWorkedWaits(t *testing.T) {
 	}
 }
 
-// TestWaitsOfNoLayer: results that outlive the only layer by 44 are waited for at the end. An operation of no layer is not, though one in its
-// place ended last in the iteration before.
+// TestWaitsOfNoLayer: the iteration's end waits for results that outlive the only layer by 44. It does not wait for an operation of no layer,
+// even if one in that place ended last in the previous iteration.
 func TestWaitsOfNoLayer(t *testing.T) {
 	it := &Iteration{}
 	b := builder{it}
@@ -54,8 +51,8 @@ func TestWaitsOfNoLayer(t *testing.T) {
 	}
 }
 
-// TestWaitsOfADevice: an entry of 10, then two layers, each with a transfer of 8, a device that serves in turn for 5, and a block of 7, of which the last takes 4. The device waits for the
-// GPU, 10, 7 and 4, and for each layer's transfer; the GPU for the transfers and the device.
+// TestWaitsOfADevice: an entry of 10, then two layers, each with a transfer of 8, a FIFO device for 5, and a block of 7 (4 in the last). The device waits for the GPU, 10, 7 and 4, and for
+// each layer's transfer; the GPU for the transfers and the device.
 func TestWaitsOfADevice(t *testing.T) {
 	it := &Iteration{}
 	b := builder{it}
@@ -76,8 +73,8 @@ func TestWaitsOfADevice(t *testing.T) {
 	}
 }
 
-// TestWaitsAddUp: for any iteration, what both resources wait for and do is its time, and they wait for what the spans of all
-// of its layers say.
+// TestWaitsAddUp: for any iteration, each resource's work and waits add up to its time, and the waits agree with the spans of
+// all layers.
 func TestWaitsAddUp(t *testing.T) {
 	check := func(t *rapid.T) {
 		resources, it := drawIteration(t)
@@ -113,7 +110,7 @@ func TestWaitsAddUp(t *testing.T) {
 	deep.Seeds(t, 40, check)
 }
 
-// observer looks at each picosecond of a recorded iteration.
+// observer examines each picosecond of a recorded iteration.
 type observer struct {
 	it         *Iteration
 	resources  []Resource
@@ -139,7 +136,7 @@ func newObserver(it *Iteration, r []Resource, spans []Span, start, end Time) *ob
 	return o
 }
 
-// before returns what an operation waits for last, and when that has ended.
+// before returns the last operation that an operation waits for, and its end.
 func (o *observer) before(k task) (last task, end Time) {
 	last.op = none
 	x := &o.it.Ops[k.op]
@@ -186,7 +183,8 @@ func (o *observer) gpu() (w [Reasons]Time) {
 	return w
 }
 
-// behind says that an operation has waited for another one on its lane since it was ready: it begins when that one ends.
+// behind reports whether an operation has waited for another one on its lane since it was ready: it begins when that one
+// ends.
 func (o *observer) behind(k task, ready Time) bool {
 	lane, begin := int16(-1), o.ran[k].begin
 	for _, x := range o.spans {
@@ -265,7 +263,7 @@ func (o *observer) device() (w [Reasons]Time) {
 	return w
 }
 
-// gpuAt returns what the GPU waits for in a part of its time in which nothing changes, its own reason where it works.
+// gpuAt returns what the GPU waits for in an interval without changes, or its own reason if it works.
 func (o *observer) gpuAt(from, to Time) uint8 {
 	clipped := *o
 	clipped.spans = slices.Clone(o.spans)
@@ -274,7 +272,7 @@ func (o *observer) gpuAt(from, to Time) uint8 {
 			return testGPU
 		}
 	}
-	// A GPU that is free up to from, and from to on, waits in between for this.
+	// A GPU that is free until from and busy after to waits for this in between.
 	busyBefore := Span{Resource: testGPU, Start: o.start, End: from}
 	kept := []Span{busyBefore}
 	for _, x := range clipped.spans {
@@ -291,7 +289,7 @@ func (o *observer) gpuAt(from, to Time) uint8 {
 	return testGPU
 }
 
-// between returns what the GPU, which is free at from, waits for up to a time.
+// between returns the waits of a GPU that is free at from, up to a time.
 func (o *observer) between(from, to Time) (w [Reasons]Time) {
 	late := *o
 	late.start = from

@@ -71,7 +71,7 @@ func alike(p policy.Costs) []int {
 // LayersLike returns the number of layers of the kind of a first run.
 func (a *Attends) LayersLike(run int) int { return a.like[run] }
 
-// Repeats says that a run is not the first of its kind.
+// Repeats reports whether an earlier run of layers has the same costs.
 func (a *Attends) Repeats(run int) bool { return a.Alike[run] < run }
 
 // Tally sums up the attention of decode steps, which count once for each request.

@@ -13,7 +13,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// scripted is a policy whose step and chunk a test sets. With fresh a step's own key and value go home.
+// scripted is a policy whose step and chunk a test sets. With fresh, a step's own key and value go
+// home.
 type scripted struct {
 	policy.Costs
 	step   policy.Step
@@ -28,7 +29,7 @@ func (s *scripted) KV(tokens int) int64                          { return 4096 *
 func (s *scripted) Memory(int) (decoding, filling []policy.Held) { return nil, nil }
 func (s *scripted) Runs() []int                                  { return []int{32} }
 
-// TestGroupsByHand: groups without requests do not attend, whatever they held before. What groups move together is the sum of all.
+// TestGroupsByHand: groups without requests do not attend, whatever they held before. Traffic of all groups is added up.
 func TestGroupsByHand(t *testing.T) {
 	group := func(n int64) GroupCost {
 		v := vectors{heads: n, All: 2 * n, fresh: 3 * n, freshAll: 4 * n, Down: units.Bytes(5 * n), bursts: 6 * n, parts: 7 * n, partsAll: 8 * n}
@@ -59,7 +60,7 @@ func TestGroupsByHand(t *testing.T) {
 	}
 }
 
-// TestWiresByHand: what the links and channels take, by the configuration.
+// TestWiresByHand: the configured rates of links and channels.
 func TestWiresByHand(t *testing.T) {
 	for _, sets := range []string{"", "run.model=llama-3-70b pim.mc_buffer=4KiB", "model.kv_bits=8", "run.model=llama-2-7b comm.stripe=ranksets serving.verified_tokens=3 serving.acceptance=0.5", "run.model=opt-66b node.channels=20 comm.head_rotation=none", "pim.relayout=cpu"} {
 		cfg, err := benches.Load(configs.Options{Sets: strings.Fields(sets)})
@@ -135,8 +136,8 @@ func TestPiecesByHand(t *testing.T) {
 	}
 }
 
-// TestMergesByHand: outputs are merged of a request that attends on several lanes, or on ranks and on the GPUs over other tokens of the same heads. A step that
-// verifies three tokens has as many outputs of each.
+// TestMergesByHand: outputs are merged if a request attends on several lanes, or on ranks and GPUs over different tokens of the same heads. A step that
+// verifies three tokens has three outputs of each.
 func TestMergesByHand(t *testing.T) {
 	x := &policy.Step{Attend: []policy.Class{{Tokens: []int{5, 16, 17, 40, 0, 0}}, {Tokens: []int{5, 5, 5, 5, 0, 20}}, {Device: policy.GPU, Tokens: []int{9, 0, 9, 9, 9, 0}}}}
 	for _, c := range []struct {
@@ -154,7 +155,7 @@ func TestMergesByHand(t *testing.T) {
 	}
 }
 
-// TestHeadsOfByHand: heads and their parts go to the channels in turn.
+// TestHeadsOfByHand: heads and their parts are dealt over the channels.
 func TestHeadsOfByHand(t *testing.T) {
 	for channels := 1; channels <= 5; channels++ {
 		d := &Devices{headMap: headMap{channels: channels}}
@@ -189,7 +190,7 @@ func TestHeadsOfByHand(t *testing.T) {
 			}
 		}
 	}
-	// 14 heads on 4 channels: the fullest has four. Its 800 clocks are 700 of the mean channel, but no less than four heads of the longest request.
+	// 14 heads on 4 channels: the fullest has four. Of its 800 clocks the mean channel has 700, and at least four heads of the longest request.
 	d := &Devices{Attends: &flow.Attends{Heads: 14}, headMap: headMap{channels: 4, perChannel: 4}}
 	for _, c := range []struct {
 		heads []int64
@@ -202,8 +203,8 @@ func TestHeadsOfByHand(t *testing.T) {
 	}
 }
 
-// TestChoicesByHand: lists of pages go down in two bytes a page, but for the newest; ranks that choose take the clocks of their scores, list after list,
-// and those of bounds that they keep.
+// TestChoicesByHand: lists of pages go down in two bytes a page, without the newest; ranks that choose take the clocks of their scores, list after list,
+// and of the bounds that they keep.
 func TestChoicesByHand(t *testing.T) {
 	d := devicesOf(benchOf(t, "run.model=llama-3-8b", "policy.name=quest", "policy.quest.select_device=bank"))
 	on := int64(d.onChannel(8))
@@ -221,7 +222,7 @@ func TestChoicesByHand(t *testing.T) {
 		{policy.Step{Bounds: policy.Bounds{Heads: 8, Down: []int{9, 3}}}, 3 * d.bounds.Store, vectors{Down: 8 * 3 * 512, bursts: on * 3 * 8}},
 		{policy.Step{Bounds: policy.Bounds{Heads: 8, Down: []int{9, 0}, Updates: true}}, d.bounds.Update, vectors{}},
 		{policy.Step{Bounds: policy.Bounds{Down: []int{9, 3}}}, 0, vectors{}},
-		{ // lists and bounds go together, and what the ranks do comes one after the other
+		{ // lists and bounds are sent together; the ranks' work is sequential
 			policy.Step{
 				Choose: []policy.Choice{{Heads: 8, Keep: 40, Ranked: []int{0, 100}}, {Heads: 8, Keep: 20, Ranked: []int{0, 100}}, {Device: "bank", Heads: 8, Scored: []int{0, 100}, Ranked: []int{0, 100}}, {Device: "bank", Heads: 8, Scored: []int{0, 50}, Ranked: []int{0, 50}}},
 				Bounds: policy.Bounds{Heads: 8, Down: []int{9, 3}, Updates: true},
@@ -235,8 +236,8 @@ func TestChoicesByHand(t *testing.T) {
 	}
 }
 
-// TestFollowByHand: six heads on three channels. A chunk behind a prefix of 20 tokens in the cache sends 10 tokens home, or their bounds; a step sends one. More
-// than that nobody may attend to.
+// TestFollowByHand: six heads on three channels. A chunk after a cached prefix of 20 tokens sends 10 tokens home, or their bounds; a step sends one. Attending
+// to more than was sent is an error.
 func TestFollowByHand(t *testing.T) {
 	p := &scripted{fresh: 1, prompt: policy.Prompt{Leave: []policy.Leaving{{Heads: 6, From: []int{20}, Tokens: []int{10}}, {Heads: 2, From: []int{0}, Tokens: []int{3}, Bounds: true}}}}
 	for _, near := range []bool{false, true} {
@@ -267,8 +268,8 @@ func TestFollowByHand(t *testing.T) {
 	}
 }
 
-// TestFollowPartsByHand: a request has a part on each lane of three for 16 tokens, all three for more than 32. Heads of its classes lie on as
-// many lanes as they have units, and the request is on as many as the longest of them. Each of two requests counts.
+// TestFollowPartsByHand: a request has a part on each of three lanes for every 16 tokens, on all three beyond 32. Heads of its classes are on
+// as many lanes as they have units, and the request is on as many as its longest head. Each of two requests counts.
 func TestFollowPartsByHand(t *testing.T) {
 	p := &scripted{step: policy.Step{Attend: []policy.Class{{Heads: 4, Tokens: []int{20}}, {Heads: 2, Tokens: []int{40}}, {Heads: 3, Tokens: []int{0}}, {Device: policy.GPU, Heads: 6, Tokens: []int{1000}}},
 		Choose: []policy.Choice{{Heads: 6, Keep: 8, Ranked: []int{100}}}}}
@@ -286,7 +287,8 @@ func TestFollowPartsByHand(t *testing.T) {
 	}
 }
 
-// TestBoundaryStepByHand: a row is a key's and a value's share of what three rows take more than two, a chunk one bank's share of it; a head has no boundaries.
+// TestBoundaryStepByHand: at row boundaries the step is the share of a key or value in the time of a third row, at chunk boundaries one bank's share of that; a
+// head has no inner boundaries.
 func TestBoundaryStepByHand(t *testing.T) {
 	n := benchOf(t, "run.model=llama-2-7b")
 	table, row := n.kernels.Table, n.kernels.Table.RowTokens()
@@ -301,7 +303,7 @@ func TestBoundaryStepByHand(t *testing.T) {
 	}
 }
 
-// TestWholeListsByHand: a list of all pages of a context lies in the rows of the context, of 512 tokens.
+// TestWholeListsByHand: a list of all pages of a context is in the context's rows, of 512 tokens.
 func TestWholeListsByHand(t *testing.T) {
 	d := devicesOf(benchOf(t, "run.model=llama-3-8b", "policy.name=quest", "policy.quest.select_device=bank"))
 	for context, want := range map[int][2]int{1: {1, 1}, 511: {1, 511}, 512: {1, 512}, 513: {2, 1}, 1024: {2, 512}, 1025: {3, 1}} {

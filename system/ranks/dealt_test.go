@@ -34,9 +34,9 @@ func drawSub(t *rapid.T) (sub scheduler.SubBatch) {
 	return sub
 }
 
-// TestDealtHeads: where heads do not divide over the channels, a rankset takes what the channel with most clocks does,
-// heads and their parts counted one by one; no less than the mean channel, and no more than if that one had the most
-// heads of each request. Each vector of each head goes down once.
+// TestDealtHeads: if heads do not divide over the channels, a rankset takes as long as the busiest channel, with heads
+// and their parts counted one by one; at least the mean channel, and at most a channel with the most heads of each
+// request. Each vector of each head goes down once.
 func TestDealtHeads(t *testing.T) {
 	nodes := dealtNodes(t)
 	for _, name := range slices.Sorted(maps.Keys(nodes)) {
@@ -119,8 +119,8 @@ func checkDealt(t *rapid.T, n *bench) {
 	}
 }
 
-// TestDealtAsOne: as many requests alike as fill the channels evenly take what one request of as many heads takes that
-// divide: 2 requests of 8 heads what one of 16 does.
+// TestDealtAsOne: equal requests that fill the channels evenly take as long as one request with their heads, if that
+// divides: 2 requests of 8 heads as one of 16.
 func TestDealtAsOne(t *testing.T) {
 	sets := []string{"run.model=llama-3-70b", "model.tensor_parallel=8", "model.layers=1"}
 	of := func(requests int, sets ...string) *GroupCost {
@@ -145,7 +145,7 @@ func TestDealtAsOne(t *testing.T) {
 	}
 }
 
-// TestDealtPrediction: predictions take the mean channel, and no less than the heads of any request; requests more never
+// TestDealtPrediction: predictions take the mean channel, and at least the heads of any request; more requests never
 // take less.
 func TestDealtPrediction(t *testing.T) {
 	d := devicesOf(benchOf(t, "run.model=llama-3-70b", "model.tensor_parallel=8", "model.layers=1"))
@@ -159,7 +159,7 @@ func TestDealtPrediction(t *testing.T) {
 		}
 		before = now
 		x := d.Attends.Decode(sub.Decode, 0, 0)
-		// Eight heads a request over 16 channels: the mean channel has a half of each, rounded up together.
+		// Eight heads a request over 16 channels: the mean channel has half of each, rounded up together.
 		n, half := int64(i+1), int64(i+2)/2
 		traffic := d.Moves(i+1, &vectors{heads: half, fresh: half, All: 8 * n, freshAll: 8 * n})
 		pim := d.layerPIM(&sub, x, 0, 0)
@@ -173,7 +173,7 @@ func TestDealtPrediction(t *testing.T) {
 	}
 }
 
-// TestDealtVectors: a group whose policy has half of 8 heads at home, on 16 channels, moves the vectors of these alone.
+// TestDealtVectors: with half of 8 heads at home, on 16 channels, a group moves only their vectors.
 func TestDealtVectors(t *testing.T) {
 	d := devicesOf(benchOf(t, "run.model=llama-3-70b", "model.tensor_parallel=8", "policy.name=duo", "pcie.gpus_per_uplink=2")) // so that links bind
 	half, all := vectors{}, vectors{}
@@ -184,7 +184,7 @@ func TestDealtVectors(t *testing.T) {
 	}
 }
 
-// TestDealtPrefix: a prompt's tokens attend over a prefix with the 2 of 12 heads that the fullest of 8 channels has, each with all 12.
+// TestDealtPrefix: a prompt's tokens attend over a prefix with the 2 of 12 heads on the fullest of 8 channels, each with all 12.
 func TestDealtPrefix(t *testing.T) {
 	d := devicesOf(benchOf(t, "run.model=gpt-89b", "model.heads=24", "model.kv_heads=12", "model.tensor_parallel=4", "cache.prefix=true", "cache.capacity=1GiB"))
 	d.Attends.PrefixStays = true
@@ -198,8 +198,8 @@ func TestDealtPrefix(t *testing.T) {
 	}
 }
 
-// TestReplicasShareLinks: two GPUs hold each of 4 KV heads of 28 query heads. A step's key and value go down once, and fill
-// the links of the GPUs that have 3 query heads and not 4; outputs wait for those with 4; a prefix comes up to both.
+// TestReplicasShareLinks: two GPUs hold each of 4 KV heads of 28 query heads. A step's key and value go down once, over the
+// links of the GPUs with 3 query heads, not 4; outputs wait for those with 4; a prefix comes up to both.
 func TestReplicasShareLinks(t *testing.T) {
 	sets := []string{"run.model=qwen2-7b", "cache.prefix=true", "cache.capacity=1GiB", "model.tensor_parallel="}
 	both, once := benchOf(t, append(sets[:3:3], sets[3]+"8")...), benchOf(t, append(sets[:3:3], sets[3]+"4")...)

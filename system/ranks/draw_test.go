@@ -9,7 +9,7 @@ import (
 	"github.com/l3sim/l3sim/pim/machine"
 )
 
-// TestDrawByHand: what a rank of eight DDR4 chips draws, from the part's currents at 1.2 V.
+// TestDrawByHand: the power of a rank of eight DDR4 chips, from the part's currents at 1.2 V.
 func TestDrawByHand(t *testing.T) {
 	s, err := dram.LookupSpec("ddr4-3200-8gb-x8")
 	if err != nil {
@@ -57,12 +57,12 @@ func TestDrawByHand(t *testing.T) {
 	if got := 2*each.Activates + 3*each.UnitReads + 5*each.Reads + 7*each.Writes + 11*each.Open + 13*each.Clocks; math.Abs(got/whole.Total()-1) > 1e-9 {
 		t.Errorf("of each %v J, together %v", got, whole.Total())
 	}
-	d.RankLevel = true // multipliers on the buffer chip work while bursts come
+	d.RankLevel = true // multipliers on the buffer chip work while bursts arrive
 	want[DrawBankUnits] = 5 * 4 * tCK * 8 * 2e-3
 	compare("attention on the buffer chip", d.Attention(&a), want)
 }
 
-// TestPinsOfECC: the pins of chips for check bits draw as all others do.
+// TestPinsOfECC: pins of the chips for check bits draw like all others.
 func TestPinsOfECC(t *testing.T) {
 	for _, c := range []struct {
 		part string

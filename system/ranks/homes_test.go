@@ -10,7 +10,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestHomesByHand: six heads on four channels, two of some. With parts of 16 tokens on the channels in turn, head k has unit u on channel (u + k) mod 4.
+// TestHomesByHand: six heads on four channels, two on some. With parts of 16 tokens dealt over the channels, head k has unit u on channel (u + k) mod 4.
 func TestHomesByHand(t *testing.T) {
 	h := &Homes{Attends: &flow.Attends{Heads: 6}, channels: 4, group: 3, bound: 100}
 	for _, c := range []struct{ heads, tokens, want int }{{6, 10, 20}, {4, 10, 10}, {1, 10, 10}, {9, 5, 15}} {
@@ -22,13 +22,14 @@ func TestHomesByHand(t *testing.T) {
 		t.Errorf("%d lanes, %d parts", lanes, all)
 	}
 	h.stripe = stripe{Parts: 4, tokens: 16}
-	// Of unit 0 channels 0 and 1 have two heads each, 2 and 3 one; of unit 1 channels 1 and 2 have two.
+	// Of unit 0, channels 0 and 1 have two heads each, 2 and 3 one; of unit 1, channels 1 and 2 have
+	// two.
 	for _, c := range []struct{ heads, from, tokens, want int }{{6, 0, 10, 20}, {6, 0, 32, 64}, {6, 8, 16, 32}, {6, 0, 64, 96}, {6, 64, 1, 2}, {1, 0, 40, 16}, {1, 10, 40, 16}, {1, 10, 8, 6}} {
 		if got := h.onChannel(c.heads, c.from, c.tokens); got != int64(c.want) {
 			t.Errorf("striped, %+v: %d tokens on a channel", c, got)
 		}
 	}
-	// Where all heads of a layer divide, it is channel 0: of two heads it has unit 0 of one, unit 3 of the other, and no other.
+	// If all heads of a layer divide, channel 0 is used: of two heads it has unit 0 of one and unit 3 of the other.
 	h.Attends = &flow.Attends{Heads: 8}
 	for _, c := range []struct{ heads, from, tokens, want int }{{8, 0, 32, 64}, {8, 16, 5, 10}, {2, 0, 16, 16}, {2, 16, 32, 0}, {2, 48, 10, 10}, {2, 8, 50, 18}, {2, 64, 64, 32}} {
 		if got := h.onChannel(c.heads, c.from, c.tokens); got != int64(c.want) {
@@ -45,7 +46,8 @@ func TestHomesByHand(t *testing.T) {
 	if got := h.onChannel(6, 0, 32); got != 64 {
 		t.Errorf("%d tokens on a channel of a rankset", got)
 	}
-	// Lists of pages have two bytes for each of 10 pages of two heads, or of their query heads, and each token that chooses has one. Bounds have 100.
+	// Lists of pages have two bytes for each of 10 pages of two heads, or of their query heads, one list for each token that chooses. Bounds have
+	// 100.
 	for _, c := range []struct {
 		choose []policy.Choice
 		bounds policy.Bounds
@@ -61,7 +63,7 @@ func TestHomesByHand(t *testing.T) {
 	}
 }
 
-// TestTrafficByHand: what groups move is added up; vectors count where a group has requests.
+// TestTrafficByHand: traffic of groups is added up; vectors count only if a group has requests.
 func TestTrafficByHand(t *testing.T) {
 	a, b := GroupCost{Requests: 2}, GroupCost{}
 	for i, g := range []*GroupCost{&a, &b} {
@@ -76,7 +78,7 @@ func TestTrafficByHand(t *testing.T) {
 	}
 }
 
-// TestPredictionsOfRuns: attention of all layers is the sum over the runs of layers that attend alike, each with its own busiest rankset.
+// TestPredictionsOfRuns: attention of all layers is the sum over runs of equal layers, each with its own busiest rankset.
 func TestPredictionsOfRuns(t *testing.T) {
 	d := devicesOf(benchOf(t, "run.model=llama-3-8b", "policy.name=quest"))
 	s := &scheduler.SubBatch{Decode: []scheduler.Decoding{{Base: 30_000, Prompt: 29_000}, {Base: 9000, Prompt: 8000, Offset: 1}}}
@@ -104,8 +106,8 @@ func TestPredictionsOfRuns(t *testing.T) {
 	}
 }
 
-// TestTalliesByHand: what ranks do for a step in five layers: heads, counted by length or looked up where they are long, and bounds that they score, in
-// a list for each of three tokens.
+// TestTalliesByHand: the ranks' work for a step in five layers: heads, counted by length or looked up if long, and scored bounds, in a list for each of
+// three tokens.
 func TestTalliesByHand(t *testing.T) {
 	d := devicesOf(benchOf(t, "run.model=llama-3-8b", "policy.name=quest", "policy.quest.select_device=bank"))
 	scored := func(c policy.Choice) machine.Activity {
@@ -145,8 +147,8 @@ func TestTalliesByHand(t *testing.T) {
 	}
 }
 
-// TestTalliesOfPages: eight heads of a layer read 15 pages of 64 tokens and the newest one's 34, which lie in 12 rows where as many tokens in order fill
-// two. Each further row is one of keys and one of values in 16 banks. What is read whole is read in order.
+// TestTalliesOfPages: eight heads of a layer read 15 pages of 64 tokens and 34 tokens of the newest, in 12 rows; in order the tokens would fill two.
+// Each further row opens one row of keys and one of values in 16 banks. Contexts read whole are read in order.
 func TestTalliesOfPages(t *testing.T) {
 	d := devicesOf(benchOf(t, "run.model=llama-3-8b", "policy.name=quest"))
 	const context = 16*512 - 30
@@ -179,7 +181,7 @@ func TestTalliesOfPages(t *testing.T) {
 	}
 }
 
-// TestFullestChannel: of heads that begin on channel 0, head h has unit u of 16 tokens on channel (h + u) mod 4.
+// TestFullestChannel: if heads begin on channel 0, head h has unit u of 16 tokens on channel (h + u) mod 4.
 func TestFullestChannel(t *testing.T) {
 	d := new(Devices)
 	d.channels, d.uneven, d.Stripe = 4, true, stripe{Parts: 4, tokens: 16}

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestEqualRanksShareKernels: nodes share what was measured exactly where it is the same.
+// TestEqualRanksShareKernels: nodes share measurements exactly if their kernels are equal.
 func TestEqualRanksShareKernels(t *testing.T) {
 	small := func(sets []string) []string { return append([]string{"pim.score_buffer=8KiB"}, sets...) }
 	load := func(sets ...string) *bench { return benchOf(t, small(sets)...) }
@@ -20,7 +20,7 @@ func TestEqualRanksShareKernels(t *testing.T) {
 		{"pim.power_limit=10", "energy.bank_unit=2"}, {"pim.power_limit=10", "node.memory_capacity=512GiB"}, quest(), quest("policy.quest.top_k_latency=77"), quest("policy.quest.select_device=bank"), quest("policy.quest.select_group=max"),
 	}
 	if testing.Short() {
-		other = other[:2] // under the race detector nodes side by side matter, below
+		other = other[:2] // the race detector needs the parallel nodes below
 	}
 	of := func(sets ...string) ranks {
 		r, err := ranksOf(hardwareOf(t, small(sets)...))
@@ -59,7 +59,7 @@ func TestEqualRanksShareKernels(t *testing.T) {
 	}
 }
 
-// TestMeasuredIsBounded: a sweep over ranks keeps the kernels of few of them.
+// TestMeasuredIsBounded: a sweep over ranks keeps the kernels of a few ranks.
 func TestMeasuredIsBounded(t *testing.T) {
 	var m recent[ranks, *Kernels]
 	of := func(i int) *once[*Kernels] {
@@ -77,7 +77,7 @@ func TestMeasuredIsBounded(t *testing.T) {
 	}
 }
 
-// TestOldestIsForgotten: what is asked for now and then stays, and of the others those that were measured last.
+// TestOldestIsForgotten: recently used kernels stay; of the others, those measured last.
 func TestOldestIsForgotten(t *testing.T) {
 	var m recent[int, int]
 	measured := 0
@@ -109,7 +109,8 @@ func TestOldestIsForgotten(t *testing.T) {
 	get(-1)
 }
 
-// TestPacesShareHeads: heads are measured once for all limits of power, and each keeps its own.
+// TestPacesShareHeads: heads are measured once for all power limits, and each limit keeps its own
+// pace.
 func TestPacesShareHeads(t *testing.T) {
 	const buffer = "pim.score_buffer=16KiB"
 	measuredHeads.by = nil

@@ -8,16 +8,16 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestLinksAreShared checks the one link that stands for all of a replica's. All
-// GPUs send their equal parts of a transfer at the same time: the end is that of a
-// GPU's own link or of a switch's uplink, whichever is busy longer.
+// TestLinksAreShared checks the one link that represents all of a replica's. All GPUs send their
+// equal parts of a transfer at the same time: it ends when a GPU's own link or a switch's uplink
+// does, whichever is busy longer.
 func TestLinksAreShared(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := benchOf(t,
 			fmt.Sprint("pcie.generation=", rapid.IntRange(3, 6).Draw(t, "generation")),
 			fmt.Sprint("pcie.gpus_per_uplink=", rapid.SampledFrom([]int{1, 2, 4, 8}).Draw(t, "GPUs a switch")),
 			fmt.Sprint("pcie.uplink_lanes=", rapid.SampledFrom([]int{0, 4, 8, 16, 32}).Draw(t, "uplink lanes")),
-			"node.channels=96", // the channels are no limit
+			"node.channels=96", // channels do not limit
 		)
 		cfg := n.cfg
 		gpus := cfg.Model.TensorParallel
@@ -33,9 +33,9 @@ func TestLinksAreShared(t *testing.T) {
 	})
 }
 
-// TestCPUTransposition checks that elements which the CPU transposes cost their
-// transfer and more than twice the channels' time for it again (L3, section 2.5),
-// and that chips as wide as an element need none.
+// TestCPUTransposition checks that elements transposed by the CPU cost their transfer and more than
+// twice the channels' time for it again (L3, section 2.5), and that chips as wide as an element
+// need no transposition.
 func TestCPUTransposition(t *testing.T) {
 	const tokens = 700
 	flight, cpu := devicesOf(benchOf(t)), devicesOf(benchOf(t, `pim.relayout="cpu"`))

@@ -11,8 +11,8 @@ import (
 	"github.com/l3sim/l3sim/pim/values"
 )
 
-// TestListsAreTimedAsOneHead: what the tables say of the rows and bounds that the program of a single head
-// touches is what that takes, for pages of every size; with grouped queries, and where the rank's unit scores.
+// TestListsAreTimedAsOneHead: the tables' time for the rows and bounds that a head's program touches equals
+// the program's, for pages of every size, with grouped queries, and with scores by the rank's unit.
 func TestListsAreTimedAsOneHead(t *testing.T) {
 	deep.Only(t)
 	for _, model := range []string{"gpt-175b", "llama-3-8b"} {
@@ -33,7 +33,7 @@ func TestListsAreTimedAsOneHead(t *testing.T) {
 }
 
 // TestRowsOfLists: the mean number of rows over all choices of pages, and of pages that two heads choose,
-// counted one by one.
+// counted by enumeration.
 func TestRowsOfLists(t *testing.T) {
 	for _, l := range []listOf{{128, 9, 3, 1}, {64, 17, 2, 1}, {128, 13, 5, 1}, {32, 17, 4, 1}, {128, 9, 9, 1}, {128, 9, 1, 1}, {256, 11, 4, 1}, {128, 9, 3, 2}, {64, 9, 4, 2}} {
 		others, each := l.pages-1, 512/l.page
@@ -68,8 +68,8 @@ func TestRowsOfLists(t *testing.T) {
 	}
 }
 
-// TestQuadTokens: rows of lists in quads by hand, with a newest page of 100 tokens of 128: four pages a row; alone
-// in the last row, its quad scores 4 tokens where a row scores 16.
+// TestQuadTokens: rows of lists in quads by hand, with 100 of 128 tokens in the newest page: four pages a row;
+// alone in the last row, its quad scores 4 tokens where a row scores 16.
 func TestQuadTokens(t *testing.T) {
 	d := devicesOf(benchOf(t, "policy.name=lserve", "policy.lserve.page=128", "policy.lserve.layout=quad"))
 	for _, c := range []struct{ context, tokens, reads, rows, last int }{
@@ -82,8 +82,8 @@ func TestQuadTokens(t *testing.T) {
 	}
 }
 
-// TestChoiceClocks: what a choice takes of a head's rank by hand: 64 clocks for 16 bounds with each further pass, a
-// clock for each page and query head where scores are normalised, and 64 from the last score to the list.
+// TestChoiceClocks: clocks of a choice on a head's rank by hand: 64 for 16 bounds, repeated for each further pass;
+// one for each page and query head if scores are normalised; and 64 from the last score to the list.
 func TestChoiceClocks(t *testing.T) {
 	for group, want := range map[string]int64{ // 500 bounds of 32 chunks in two rows
 		"sum": 235 + 31*64 + 162, "max": 0, "softmax-sum": 4 * 125, "per-head": 0,
@@ -105,8 +105,8 @@ func TestChoiceClocks(t *testing.T) {
 	}
 }
 
-// TestRecordedLists: lists that were recorded lie in the rows and chunks that they had, means over heads that are rounded up; whole chunks are read of
-// single tokens, and pages that any query head chose where each chooses for itself.
+// TestRecordedLists: recorded lists have the rows and chunks of the recording, as means over heads, rounded up. Single tokens read whole chunks; if
+// each query head chooses, pages of any head are read.
 func TestRecordedLists(t *testing.T) {
 	d := devicesOf(benchOf(t, "run.model=llama-3-8b", "policy.name=lserve"))
 	const context = 16*512 - 30 // the newest page has 34 tokens
@@ -126,9 +126,9 @@ func TestRecordedLists(t *testing.T) {
 		"profile":    {policy.Class{Tokens: []int{15*64 + 34}, Paged: policy.Paged{Page: 64}, OnDIMMs: policy.OnDIMMs{Rows: []int{7}, Read: []int{0}}}, context, 15*64 + 34, 4, 34},
 		"four heads": {policy.Class{Tokens: []int{15*64 + 34}, Paged: policy.Paged{Page: 64, PerQueryHead: true}}, context, 16*64 + 34, 4, 34},
 		"at least":   {policy.Class{Tokens: []int{30*64 + 34}, Paged: policy.Paged{Page: 64, PerQueryHead: true}}, context, 30*64 + 34, 4, 34},
-		"earlier":    {policy.Class{Tokens: []int{15*64 + 33}, Paged: policy.Paged{Page: 64}}, context - 1, 15*64 + 33, 2, 33}, // one row is too few for as many
+		"earlier":    {policy.Class{Tokens: []int{15*64 + 33}, Paged: policy.Paged{Page: 64}}, context - 1, 15*64 + 33, 2, 33}, // one row is too few for these tokens
 		"everything": {policy.Class{Tokens: []int{context}, Paged: policy.Paged{Page: 64}}, context, context, 16, 482},
-		// Chunks of 0 to 960, 1024 to 1088, that of token 5,000, and three of the last 34 tokens, half of the 64 and the one of the first head alone.
+		// Chunks of 0 to 960, 1024 to 1088, that of token 5,000, and three of the last 34 tokens, half of the 64 and the one of only the first head.
 		"single": {policy.Class{Tokens: []int{700}, Paged: policy.Paged{Page: 1, Chosen: 700}}, context, (960+32)/chunk*chunk + 16 + 2*chunk + (context-1)%chunk + 1, 4, (context-1)%chunk + 1},
 	} {
 		if tokens, rows, last := d.list(&c.class, 0, c.context); tokens != c.tokens || rows != c.rows || last != c.last {
@@ -144,9 +144,8 @@ func TestRecordedLists(t *testing.T) {
 	}
 }
 
-// TestRowsReadOfLists: a list of pages reads its tokens in the rows that pages at random touch, or that a profile
-// says, where these hold as many and the context has as many; query heads that choose for themselves read what any
-// of them chose.
+// TestRowsReadOfLists: a list of pages reads the rows that random pages touch, or that a profile gives, if these
+// hold as many tokens and the context has as many; if query heads choose separately, pages of any head are read.
 func TestRowsReadOfLists(t *testing.T) {
 	d := devicesOf(benchOf(t, "run.model=llama-3-8b", "policy.name=lserve"))
 	const context = 16*512 - 30 // the newest page has 34 tokens
@@ -156,7 +155,7 @@ func TestRowsReadOfLists(t *testing.T) {
 	}{
 		"everything": {policy.Class{Tokens: []int{context}, Paged: policy.Paged{Page: 64}}, context, 16, 482},
 		"in order":   {policy.Class{Tokens: []int{1000}}, 1000, 2, 488},
-		// 15 of 127 pages: a row of eight is missed with a chance of (112 ... 105)/(127 ... 120) = 0.3557.
+		// 15 of 127 pages: a row of eight is missed with probability (112 ... 105)/(127 ... 120) = 0.3557.
 		"random":     {policy.Class{Tokens: []int{15*64 + 34}, Paged: policy.Paged{Page: 64}}, 15*64 + 34, 1 + 11, 34}, // 127/8 · 0.6443 = 10.2
 		"whole rows": {policy.Class{Tokens: []int{3*512 + 482}, Paged: policy.Paged{Page: 512}}, 3*512 + 482, 4, 482},
 		"a profile":  {policy.Class{Tokens: []int{15*64 + 34}, Paged: policy.Paged{Page: 64}, OnDIMMs: policy.OnDIMMs{Rows: []int{7}, Read: []int{0}}}, 15*64 + 34, 7, 34},

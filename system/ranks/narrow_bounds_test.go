@@ -8,7 +8,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestBoundsOfNarrowKeys: bounds of pages have FP16 and no scales, whatever format keys and values have.
+// TestBoundsOfNarrowKeys: bounds of pages are FP16 without scales, in any format of keys and values.
 func TestBoundsOfNarrowKeys(t *testing.T) {
 	of := func(sets string) *Devices {
 		return devicesOf(benchOf(t, append(strings.Fields(sets), "run.model=llama-3-8b", "policy.name=quest", "policy.quest.select_device=bank")...))
@@ -22,7 +22,8 @@ func TestBoundsOfNarrowKeys(t *testing.T) {
 	}
 }
 
-// TestMergedVectorsByHand: lists of pages and merged parts beside 8 queries add their bursts to the channels, and their bytes to the links.
+// TestMergedVectorsByHand: lists of pages, and merged parts beyond 8 queries, add their bursts to the channels and their bytes to the
+// links.
 func TestMergedVectorsByHand(t *testing.T) {
 	n := benchOf(t, "run.model=llama-3-8b", "pcie.gpus_per_uplink=4", "model.kv_bits=8", "pim.descriptor=192B")
 	d := devicesOf(n)
@@ -34,7 +35,7 @@ func TestMergedVectorsByHand(t *testing.T) {
 	more := plain
 	more.bursts, more.Down, more.parts, more.partsAll = 1000, 1<<20, 500, 1<<16
 	a, b := d.transfersOf(3, &plain), d.transfersOf(3, &more)
-	// keys and values have their tokens' scales beside them
+	// tokens' scales follow their keys and values
 	sent := 8 * (int64(4*d.transfers.QueryBursts()) + d.verified*(int64(d.transfers.KVBursts())+d.scales))
 	if d.scales == 0 || a.Down.Data != units.Duration(sent+8*d.descriptor)*d.burst || b.Down.Data != a.Down.Data+1000*d.burst {
 		t.Errorf("%d bursts on a channel take %v, 1,000 more %v", sent, a.Down.Data, b.Down.Data)
@@ -47,7 +48,8 @@ func TestMergedVectorsByHand(t *testing.T) {
 	if a.Down.Last != max(flow.TransferTime(d.link, down), a.Down.End-tail)+tail || b.Down.Last != max(flow.TransferTime(d.link, down+1<<20), b.Down.End-tail)+tail {
 		t.Errorf("links are held %v and %v", a.Down.Last, b.Down.Last)
 	}
-	// 4 query heads have 4 B of a maximum and a sum for each part of 65,536, 500 of them on the fullest channel
+	// 4 query heads send 4 B of a maximum and a sum for each part of 65,536; 500 of them are on the fullest
+	// channel
 	if want := flow.TransferTime(d.link, up+1<<16*softmaxBytes*4); b.Up != want || a.Up == want {
 		t.Errorf("outputs take %v, with sums %v, want %v", a.Up, b.Up, want)
 	}
@@ -56,7 +58,7 @@ func TestMergedVectorsByHand(t *testing.T) {
 	}
 }
 
-// TestSumsOfParts: where heads are striped, maxima and sums of all parts' heads come up with their outputs, 4 B for each of four query heads.
+// TestSumsOfParts: if heads are striped, maxima and sums of all parts come up with their outputs, 4 B for each of four query heads.
 func TestSumsOfParts(t *testing.T) {
 	for stripe, of := range map[string]units.Bytes{"channels": 16, "ranksets": 16, "none": 0} {
 		d := devicesOf(benchOf(t, "run.model=llama-3-8b", "comm.stripe="+stripe))
@@ -68,7 +70,7 @@ func TestSumsOfParts(t *testing.T) {
 	}
 }
 
-// TestDuplexByHand: channels serve one direction at a time where the links, with what is padded on channels, carry more both ways.
+// TestDuplexByHand: channels serve one direction at a time if the links, including padding on the channels, carry more both ways.
 func TestDuplexByHand(t *testing.T) {
 	d := devicesOf(benchOf(t, "run.model=llama-3-8b"))
 	for _, c := range []struct {

@@ -19,8 +19,8 @@ import (
 )
 
 // TestPaceByHand: one head of 512 tokens of the default model at 10 W a DIMM, from the part's currents and the constants of
-// [energy]: 256 column accesses of all banks, a row of keys and one of values in 16 banks, and for the append the
-// newest key's bank and the four of its value.
+// [energy]: 256 column accesses of all banks, a row of keys and one of values in 16 banks, and, for the append, the newest
+// key's bank and its value's four.
 func TestPaceByHand(t *testing.T) {
 	b := benchOf(t, "pim.power_limit=10")
 	table, s := b.kernels.Table, &b.cfg.DRAM.Spec
@@ -39,7 +39,7 @@ func TestPaceByHand(t *testing.T) {
 	dies := 4.0 // at each position of 32 GiB
 	static := dies * (mA*i.IDD2N + mA*(i.IDD5B-i.IDD2N)*float64(s.TRFC)/float64(s.TREFI) + chips*7.5e-3)
 	share := (10-1.5)/2 - static
-	// A clock of work lasts longer than tCK by the refreshes in between.
+	// The refreshes in between lengthen a clock of work beyond tCK.
 	want := joules / share / tCK * (1 - float64(s.TRFC)/float64(s.TREFI))
 	for what, got := range map[string]int64{"alone": table.Alone(512), "in sequence": table.InSequence(512), "read out": b.kernels.Sequence.At(512)} {
 		if math.Abs(float64(got)-want) > 1+1e-6*want {
@@ -60,8 +60,8 @@ func (b *bench) units() float64 {
 	return e.AdderUnit + e.SoftmaxUnit
 }
 
-// TestPaceKeepsTheLimit: in every look-up a head takes its commands' clocks, or as long as its joules take at the limit; less power is
-// never faster; a limit above what a DIMM draws changes nothing; a head has the same joules at any limit.
+// TestPaceKeepsTheLimit: in every look-up a head takes the longer of its commands' clocks and its joules at the limit; less power is
+// never faster; a limit above a DIMM's draw changes nothing; a head has the same joules at any limit.
 func TestPaceKeepsTheLimit(t *testing.T) {
 	for _, sets := range [][]string{nil, {"pim.processing_unit=rank"}, {"dram.preset=ddr5-4800-16gb-x8", "node.channels=16"}, {"run.model=llama-3-8b", "pim.macs_per_read=4"}, {"comm.stripe=channels"}}[:deep.Of(2, 5, 5)] {
 		free := benchOf(t, sets...)
@@ -123,7 +123,7 @@ func dot(a, each *machine.Activity) float64 {
 	return sum
 }
 
-// TestPaceOfBounds: scores of pages' bounds keep the limit, too.
+// TestPaceOfBounds: scoring pages' bounds keeps to the limit, too.
 func TestPaceOfBounds(t *testing.T) {
 	quest := []string{"policy.name=quest", "policy.quest.select_device=bank", "policy.quest.top_k_latency=0"}
 	free, slow := benchOf(t, quest...).kernels, benchOf(t, append(quest, "pim.power_limit=9")...).kernels
@@ -137,8 +137,8 @@ func TestPaceOfBounds(t *testing.T) {
 	}
 }
 
-// TestFurtherRowsCostPower: further rows of a list cost their activations at the limit, and the clocks that switching to them takes, in nearly
-// all of which rows are open.
+// TestFurtherRowsCostPower: further rows of a list cost their activations under the limit, and the clocks of switching, during most of which
+// rows are open.
 func TestFurtherRowsCostPower(t *testing.T) {
 	free, b := benchOf(t).kernels.Table, benchOf(t, "pim.power_limit=9")
 	table, d := b.kernels.Table, AttentionDraw(b.cfg, &b.cfg.PIM, energy.Mid)
@@ -152,7 +152,7 @@ func TestFurtherRowsCostPower(t *testing.T) {
 	}
 }
 
-// TestInfeasibleLimit: standby, refresh and buffers alone draw more.
+// TestInfeasibleLimit: standby, refresh and buffers alone exceed the limit.
 func TestInfeasibleLimit(t *testing.T) {
 	for _, c := range []struct {
 		sets []string

@@ -13,7 +13,7 @@ import (
 	"github.com/l3sim/l3sim/scheduler"
 )
 
-// TestWholeIsPlace: one loop over requests whose heads are alike sets the groups that adding them one by one does.
+// TestWholeIsPlace: one loop over requests with equal heads sets the same groups as adding them one by one.
 func TestWholeIsPlace(t *testing.T) {
 	nodes := map[string]*bench{}
 	for _, model := range []string{"gpt-89b", "llama-3-8b"} {
@@ -49,8 +49,8 @@ func TestWholeIsPlace(t *testing.T) {
 	})
 }
 
-// TestHeadsGoRound: a request's heads lie on all channels, as many on each, in blocks of two; where
-// they begin is even over requests that are any number apart.
+// TestHeadsGoRound: a request's heads are spread evenly over all channels in blocks of two; their
+// starts are evenly spread over requests at any stride.
 func TestHeadsGoRound(t *testing.T) {
 	d := &Devices{headMap: headMap{perChannel: 2, channels: 4}}
 	for stride := int32(1); stride <= 16; stride++ {
@@ -72,8 +72,8 @@ func TestHeadsGoRound(t *testing.T) {
 	}
 }
 
-// TestUnevenHeads: where heads do not divide over the channels a rankset takes as long as the channel with the most
-// clocks, counted head by head; the choice of pages comes with each head that chooses and with no other.
+// TestUnevenHeads: if heads do not divide over the channels, a rankset takes as long as the busiest channel,
+// counted head by head; only heads that choose pages add the clocks of a choice.
 func TestUnevenHeads(t *testing.T) {
 	n := benchOf(t, "policy.name=lserve", "policy.lserve.budget=128", "policy.lserve.page=32", "policy.lserve.static_sparsity=0.6", "policy.lserve.stream_device=home",
 		"policy.lserve.select_device=bank", "model.layers=1")
@@ -123,8 +123,8 @@ func TestUnevenHeads(t *testing.T) {
 	})
 }
 
-// TestPlaceByHand: of a request's classes at home, the first one on a channel also chooses, and the first head of the group hides behind no other. A class
-// that attends to nothing has no part.
+// TestPlaceByHand: of a request's classes at home, the first one on a channel also chooses, and the group's first head overlaps no other. A class that
+// attends to nothing has no part.
 func TestPlaceByHand(t *testing.T) {
 	d := devicesOf(benchOf(t, "run.model=llama-3-8b", "policy.name=quest", "policy.quest.select_device=bank"))
 	x := &policy.Step{
@@ -157,7 +157,7 @@ func TestPlaceByHand(t *testing.T) {
 					v := &want.Vectors
 					v.heads, v.fresh, v.All, v.freshAll = v.heads+int64(n), v.fresh+int64(n), v.All+int64(c.heads), v.freshAll+int64(c.heads)
 					if n == 0 {
-						chooses = 0 // it is the first class's, on other channels
+						chooses = 0 // the first class chooses, on other channels
 						continue
 					}
 					head := d.Sequence.At(c.tokens)
@@ -185,8 +185,8 @@ func TestPlaceByHand(t *testing.T) {
 	}
 }
 
-// TestBusiestChannelByHand: a rankset takes as long as its busiest channel, and waits for that as long as the mean one does not work: where heads are dealt in
-// turn, of which the first class also chooses, and where each has tokens of its own, in blocks.
+// TestBusiestChannelByHand: a rankset takes as long as its busiest channel, and its imbalance is that minus the mean: for dealt heads whose first class also
+// chooses, and for heads with tokens of their own, in blocks.
 func TestBusiestChannelByHand(t *testing.T) {
 	d := devicesOf(benchOf(t, "run.model=llama-3-8b", "policy.name=quest", "policy.quest.select_device=bank"))
 	requests := []scheduler.Decoding{{Request: 0, Offset: 0}, {Request: 1, Offset: 1}, {Request: 2, Offset: 0}, {Request: 3, Offset: 0}}
@@ -228,7 +228,7 @@ func TestBusiestChannelByHand(t *testing.T) {
 			if g.Requests != attending || g.Clocks != busiest || g.Idle != idle || (len(g.Heads) > 0) != (attending > 0) {
 				t.Errorf("%s, offset %d: %d requests in %d clocks, idle for %v; by hand %d in %d of %v, %v", name, offset, g.Requests, g.Clocks, g.Idle, attending, busiest, clocks, idle)
 			}
-			// Heads of 1,000, 1,200 and one token are on the busiest of two channels of offset 0, in this order.
+			// Heads of 1,000, 1,200 and one token are on the busier of two channels of offset 0, in this order.
 			if first := d.Table.Drain(1000); name == "by head" && offset == 0 && (g.Drain != first || first == d.Table.Drain(1200) || first == d.Table.Drain(1)) {
 				t.Errorf("%s, offset %d: a drain of %d, by hand %d", name, offset, g.Drain, first)
 			}

@@ -60,8 +60,8 @@ func rowTokens(h *flow.Hardware) int {
 
 // rankClasses adds the classes of heads on a rank, with the memory that each holds. All numbers are those of the fullest
 // rank, which may be any rank: heads that do not divide over the channels count as on the fullest channel; heads of a
-// class that hold different amounts count as the one that holds most. If layers differ, the layers of a rank count as
-// one, with the most heads of each class.
+// class that hold different amounts count as the one that holds most. If layers differ, the rank counts as one layer
+// that has, for each class, the most heads of any layer.
 func rankClasses(h *flow.Hardware, spec *memory.LedgerSpec, p policy.Costs) {
 	ranks, layer, runs := 1, 0, p.Runs()
 	if spec.Rotation {

@@ -9,8 +9,8 @@ import (
 	"github.com/l3sim/l3sim/scheduler/memory"
 )
 
-// TestBoundWindows: a rank of 5 whole heads and 10 with a window and one of 4 and 12 hold at most what 5 and 11 do; where
-// ranks hold either kind alone, the whole ones bound both.
+// TestBoundWindows: ranks with 5 whole and 10 windowed heads, and with 4 and 12, hold at most as much as 5 and 11; if
+// ranks hold only one kind, the whole heads bound both.
 func TestBoundWindows(t *testing.T) {
 	of := func(whole, ring int) (c []memory.HeadClass) {
 		return []memory.HeadClass{{Heads: whole, TokenBytes: 512}, {Heads: ring, TokenBytes: 512, Most: 128}}
@@ -29,8 +29,8 @@ func TestBoundWindows(t *testing.T) {
 	}
 }
 
-// TestAlikeLayersByHand: 6 layers on 4 ranksets, two on each of the first two and one on each of the others from a request's offset on. A window of
-// 512 tokens in blocks of 128 leaves a prompt's last 384 tokens on the GPUs; the 2,048 before it fill 4 units of 512 tokens of each head and layer.
+// TestAlikeLayersByHand: 6 layers on 4 ranksets, two on each of the first two and one on each of the others, from a request's offset. A window of
+// 512 tokens in blocks of 128 keeps a prompt's last 384 tokens on the GPUs; the 2,048 before it fill 4 units of 512 tokens in each head and layer.
 func TestAlikeLayersByHand(t *testing.T) {
 	for sets, away := range map[string]int{"policy.name=window policy.window.window=512 policy.window.block=128": 384, "policy.name=dense": 0} {
 		for layers, most := range map[int]int64{6: 2, 8: 2, 4: 1, 3: 1} {

@@ -16,14 +16,15 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// cached returns ranks of Llama 3 8B, whose 8 KV heads lie on 4 channels, with a cache of prefixes that the GPUs fetch, or that stay.
+// cached returns ranks for Llama 3 8B, whose 8 KV heads are on 4 channels, with a prefix cache that the GPUs fetch from, or that
+// stays in place.
 func cached(t *testing.T, where string, sets ...string) (*Devices, *bench) {
 	n := benchOf(t, append([]string{"run.model=llama-3-8b", "node.gpus=1", "model.tensor_parallel=1", "node.channels=4", "cache.prefix=true", "cache.block=512", "cache.prefix_attention=" + where}, sets...)...)
 	return devicesOf(n), n
 }
 
-// TestReuseByHand: three tokens of a chunk attend one by one over the 1,024 tokens of a prefix where it is: six heads on each channel, without an append; or the first chunk
-// fetches the prefix.
+// TestReuseByHand: either three tokens of a chunk attend one by one over the 1,024 tokens of a prefix in place, six heads on each channel, without an append; or the first
+// chunk fetches the prefix.
 func TestReuseByHand(t *testing.T) {
 	d, _ := cached(t, scheduler.PrefixOnDIMM)
 	groups := make([]GroupCost, 2)
@@ -94,8 +95,8 @@ func closeTo(a, b machine.Activity) bool {
 	return true
 }
 
-// TestGatherByHand: groups get what requests attend over, what leaves the GPUs, and prompts with their prefixes; prompts of the spare memory none of it. Only groups with requests compute,
-// and only those with something to send have transfers.
+// TestGatherByHand: groups get the requests' attention, the data that leave the GPUs, and prompts with their prefixes; prompts in spare memory add nothing. Only groups with requests
+// compute, and only those with data to send have transfers.
 func TestGatherByHand(t *testing.T) {
 	d, _ := cached(t, scheduler.PrefixOnGPU)
 	p := &scripted{Costs: d.Attends.Policy, fresh: 4096, step: policy.Step{
@@ -126,7 +127,8 @@ func TestGatherByHand(t *testing.T) {
 	}
 }
 
-// TestPrefixesAtHomeByHand: where prefixes stay each token of a chunk sends the vectors of all heads, and nothing is fetched.
+// TestPrefixesAtHomeByHand: if prefixes stay in place, each token of a chunk sends the vectors of all heads, and nothing is
+// fetched.
 func TestPrefixesAtHomeByHand(t *testing.T) {
 	h := &Homes{Attends: &flow.Attends{Policy: &scripted{}, Heads: 6, PrefixStays: true}, channels: 3}
 	for _, c := range []struct {
@@ -147,7 +149,7 @@ func TestPrefixesAtHomeByHand(t *testing.T) {
 	}
 }
 
-// TestCountsOfHeads: heads are counted by their context, looked up where it is long, and each is settled once.
+// TestCountsOfHeads: heads are counted by context, looked up if it is long, and each is settled once.
 func TestCountsOfHeads(t *testing.T) {
 	d := devicesOf(benchOf(t, "run.model=llama-2-7b"))
 	var h headCounts
@@ -170,7 +172,8 @@ func TestCountsOfHeads(t *testing.T) {
 	if len(h.lengths) != 0 {
 		t.Error("what is settled is kept")
 	}
-	// A step of two layers: a class of 20 heads at home and one on the GPUs, and pages that a bank scores, two lists.
+	// A step of two layers: a class of 20 heads at home and one on the GPUs, and pages scored by a bank, in two
+	// lists.
 	d = devicesOf(benchOf(t, "run.model=llama-3-8b", "policy.name=quest", "policy.quest.select_device=bank"))
 	d.TallyStep(&policy.Step{
 		Attend: []policy.Class{{Device: policy.Home, Heads: 8, Tokens: []int{100, 0, 300}}, {Device: policy.GPU, Heads: 8, Tokens: []int{9, 9, 9}}, {Device: policy.Home, Heads: 2, PerHead: []int{5, 6, 5, 6, 5, 6}, Tokens: []int{6, 6, 6}}},
@@ -184,7 +187,8 @@ func TestCountsOfHeads(t *testing.T) {
 	}
 }
 
-// TestCountsOfParts: of 1,100 tokens in parts of 512 on four channels three have some, and the one with the newest stores it.
+// TestCountsOfParts: of 1,100 tokens in parts of 512 on four channels, three channels have some, and the one with the newest
+// stores it.
 func TestCountsOfParts(t *testing.T) {
 	n := benchOf(t, "run.model=llama-3-8b", "node.gpus=1", "model.tensor_parallel=1", "node.channels=4", "comm.stripe=channels")
 	d := devicesOf(n)
@@ -205,7 +209,7 @@ func TestCountsOfParts(t *testing.T) {
 	}
 }
 
-// layered is a policy whose layers hold different things.
+// layered is a policy whose layers hold different amounts.
 type layered struct {
 	policy.Costs
 	runs []int
@@ -216,8 +220,8 @@ func (l *layered) Runs() []int                         { return l.runs }
 func (l *layered) Memory(run int) (d, f []policy.Held) { return l.held[run], l.held[run] }
 func (l *layered) KV(tokens int) int64                 { return int64(tokens) }
 
-// TestClassesOfRanksByHand: 8 heads on four channels. Layers go round two ranksets, of which each counts as a layer with the most heads of each class that any has; windows that no rankset
-// has beside the most whole heads are left out.
+// TestClassesOfRanksByHand: 8 heads on four channels. Layers rotate over two ranksets; each rankset counts as one layer with the most heads of each class. Windows that no rankset has
+// together with the most whole heads are left out.
 func TestClassesOfRanksByHand(t *testing.T) {
 	whole := func(heads int) policy.Held { return policy.Held{Device: policy.Home, Heads: heads, Bytes: 100} }
 	ring := func(heads int) policy.Held {
@@ -246,7 +250,8 @@ func TestClassesOfRanksByHand(t *testing.T) {
 			t.Errorf("%s: %d layers of %+v, by hand %d of %+v", name, spec.Layers, spec.Classes, c.layers, c.want)
 		}
 	}
-	// 8 heads on three channels: alike, each head by itself; else the fullest channel has three of each class.
+	// 8 heads on three channels: if equal, each head separately; else the fullest channel has three of each
+	// class.
 	h := benchOf(t, "run.model=llama-3-8b", "node.gpus=1", "model.tensor_parallel=1", "node.channels=3").hw
 	for name, c := range map[string]struct {
 		runs  []int
@@ -267,7 +272,8 @@ func TestClassesOfRanksByHand(t *testing.T) {
 	}
 }
 
-// TestLedgersByHand: the memory of two ranksets of four channels: rows of 512 tokens, of each of two heads on a channel. Striped over channels or ranksets they are one memory.
+// TestLedgersByHand: the memory of two ranksets of four channels: rows of 512 tokens, for each of two heads on a channel. Striped over channels or ranksets they are one
+// memory.
 func TestLedgersByHand(t *testing.T) {
 	sets := []string{"run.model=llama-3-8b", "node.gpus=1", "model.tensor_parallel=1", "node.channels=4", "node.ranksets=2"}
 	n := benchOf(t, sets...)
@@ -293,7 +299,7 @@ func TestLedgersByHand(t *testing.T) {
 	}
 }
 
-// TestRanksOfConfigurations: what kernels depend on: which heads attend without the newest token, and whose bounds of pages are on ranks.
+// TestRanksOfConfigurations: the settings that kernels depend on: heads that attend without the newest token, and pages' bounds on ranks.
 func TestRanksOfConfigurations(t *testing.T) {
 	for set, want := range map[string][3]bool{ // own key and value at home, parts, bounds
 		"comm.stripe=none": {true, false, false}, "comm.stripe=channels": {true, true, false}, "comm.stripe=ranksets": {true, true, false}, "cache.prefix_attention=gpu": {true, false, false}, "cache.prefix_attention=dimm": {true, true, false},
@@ -338,8 +344,8 @@ func TestRanksOfConfigurations(t *testing.T) {
 	}
 }
 
-// TestBeginsByHand: 8 heads on three channels leave two. The first request of an offset begins on channel 0; the next where its two further heads meet the fewest tokens of the others: of
-// prompts all that is done with the chunk.
+// TestBeginsByHand: 8 heads on three channels leave two over. The first request of an offset begins on channel 0; the next where its two extra heads meet the least load of the others;
+// for prompts, the load is all work of the chunk.
 func TestBeginsByHand(t *testing.T) {
 	n := benchOf(t, "run.model=llama-3-8b", "node.gpus=1", "model.tensor_parallel=1", "node.channels=3", "model.layers=1")
 	d := devicesOf(n)
@@ -350,8 +356,8 @@ func TestBeginsByHand(t *testing.T) {
 		Decode:  []scheduler.Decoding{{Request: 0, Base: 90}, {Request: 1, Base: 490}, {Request: 3, Base: 20}},
 		Prefill: []scheduler.Chunk{{Request: 2, Finished: 100, Tokens: 30}, {Request: 5, Offset: 1, Finished: 9000, Tokens: 1}, {Request: 6, Finished: 9000, Near: true}},
 	}}}
-	// Prompts come first. 2 begins on channel 0, of 130 tokens there and on 1. Request 0 has fewest on channels 1 and 2 or 2 and 0, of 130: it begins on 1, with 100 on 1 and 2. Request 1 meets 230 on 1, 100 on 2 and
-	// 130 on 0: fewest on 2 and 0, which have 630, 230 and 600 then: request 3 begins on 1.
+	// Prompts come first. 2 begins on channel 0, with 130 tokens there and on 1. Request 0 meets the fewest on channels 1 and 2 or 2 and 0, 130: it begins on 1, with 100 on 1 and 2. Request 1 meets 230 on 1, 100 on
+	// 2 and 130 on 0: the fewest on 2 and 0. The loads are then 630, 230 and 600, so request 3 begins on 1.
 	d.Rotate(b)
 	got := []int32{d.first[0], d.first[1], d.first[2], d.first[5], d.first[3]}
 	if !slices.Equal(got, []int32{2, 3, 1, 1, 2}) || len(d.first) != 6 {
@@ -363,7 +369,7 @@ func TestBeginsByHand(t *testing.T) {
 	}
 }
 
-// TestNarrowPrefixesByHand: keys and values of 8 bits have scales that are read back with them, and each GPU that holds a head gets its own copy.
+// TestNarrowPrefixesByHand: 8-bit keys and values are read back with their scales, and each GPU that holds a head gets its own copy.
 func TestNarrowPrefixesByHand(t *testing.T) {
 	d, _ := cached(t, scheduler.PrefixOnGPU, "model.kv_bits=8")
 	d.Attends.Copies = 3
@@ -383,7 +389,8 @@ func TestNarrowPrefixesByHand(t *testing.T) {
 	}
 }
 
-// TestBoundsOnTheirWay: bounds of pages go home as keys and values of FP16 do, beside tokens, and are none.
+// TestBoundsOnTheirWay: bounds of pages go home like FP16 keys and values, in addition to tokens, and do
+// not count as tokens.
 func TestBoundsOnTheirWay(t *testing.T) {
 	d := devicesOf(benchOf(t, "run.model=llama-3-8b", "node.gpus=1", "model.tensor_parallel=1", "node.channels=4", "model.kv_bits=8", "policy.name=quest", "policy.quest.select_device=bank"))
 	tokens := policy.Leaving{Heads: 8, From: []int{5}, Tokens: []int{30}}
@@ -406,7 +413,7 @@ func TestBoundsOnTheirWay(t *testing.T) {
 	}
 }
 
-// TestPartsOfClassesByHand: a part has the heads of all classes at home, of which the one with the newest token has fresh keys and values; the first head waits for its own drain.
+// TestPartsOfClassesByHand: a part has the heads of all classes at home; only the class with the newest token has fresh keys and values; the first head waits for its own drain.
 func TestPartsOfClassesByHand(t *testing.T) {
 	d := devicesOf(benchOf(t, "run.model=llama-3-8b", "node.gpus=1", "model.tensor_parallel=1", "node.channels=4", "comm.stripe=channels"))
 	x := &policy.Step{Attend: []policy.Class{{Device: policy.Home, Heads: 4, Tokens: []int{9, 1100}}, {Device: policy.GPU, Heads: 8, Tokens: []int{9, 1100}}, {Device: policy.Home, Heads: 8, Tokens: []int{9, 600}}}}
@@ -432,7 +439,7 @@ func TestPartsOfClassesByHand(t *testing.T) {
 	}
 }
 
-// TestApartByHand: heads beyond as many on every channel begin where each request was given a channel, unless their places are fixed.
+// TestApartByHand: heads that do not divide evenly begin on each request's own channel, unless their places are fixed.
 func TestApartByHand(t *testing.T) {
 	for _, c := range []struct {
 		rest  int
@@ -446,7 +453,7 @@ func TestApartByHand(t *testing.T) {
 	}
 }
 
-// TestChannelsOfHeads: heads that divide over the channels lie there in blocks, and others in turn.
+// TestChannelsOfHeads: heads that divide over the channels are in blocks, others are dealt.
 func TestChannelsOfHeads(t *testing.T) {
 	odd := devicesOf(benchOf(t, "run.model=llama-3-8b", "node.gpus=1", "model.tensor_parallel=1", "node.channels=3"))
 	even, _ := cached(t, scheduler.PrefixOnGPU)

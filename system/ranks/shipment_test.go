@@ -16,8 +16,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// prompt returns what it costs to send a layer's keys and values of tokens, whose writes take
-// clocks on a channel.
+// sentOf returns the cost of sending a layer's keys and values of tokens, whose writes take clocks
+// on a channel.
 func sentOf(d *Devices, tokens int, clocks int64) Shipment {
 	heads := int64(d.perChannel * tokens)
 	c := Cargo{Tokens: heads, Bytes: units.Bytes(tokens) * d.Attends.KV(1), bursts: heads * int64(d.transfers.KVBursts()), clocks: clocks}
@@ -25,8 +25,8 @@ func sentOf(d *Devices, tokens int, clocks int64) Shipment {
 	return c.Shipment
 }
 
-// promptClocks returns the clocks in which a channel writes keys and values of a layer's tokens
-// from token first on.
+// promptClocksOf returns the clocks in which a channel writes keys and values of a layer's tokens,
+// beginning with token first.
 func promptClocksOf(d *Devices, first, tokens int) int64 {
 	return int64(d.perChannel) * d.transfers.Write(first, tokens)
 }
@@ -34,17 +34,15 @@ func promptClocksOf(d *Devices, first, tokens int) int64 {
 // fastLinks are PCIe links that carry more than the channels.
 const fastLinks = "pcie.generation=6"
 
-// refreshedTime returns the time of clocks in which a rank refreshes at DDR4-3200's
-// long-run rate.
+// refreshedTime returns the time of clocks on a rank that refreshes at DDR4-3200's long-run rate.
 func refreshedTime(clocks int64) units.Duration {
 	return units.Duration((clocks*12480+12480-560-1)/(12480-560)) * 625
 }
 
-// TestPromptsByHand checks the time for which a rankset receives a prompt's keys and
-// values, where the channels are the bottleneck, against what the commands take: for
-// each of GPT-175B's 6 heads on a channel and each row of 512 tokens, keys and values
-// apart, 16 banks are opened (114 clocks, tRCD 22), the bursts follow each other at
-// 4 clocks but for the first 16, and the row is closed (CWL + 4 + tWR + tRP = 66).
+// TestPromptsByHand compares the time for which a rankset receives a prompt's keys and values, with
+// the channels as the bottleneck, with the commands: for each of GPT-175B's 6 heads on a channel
+// and each row of 512 tokens, separately for keys and values, 16 banks open (114 clocks, tRCD 22),
+// the bursts after the first 16 follow at 4 clocks, and the row closes (CWL + 4 + tWR + tRP = 66).
 func TestPromptsByHand(t *testing.T) {
 	d := devicesOf(benchOf(t, fastLinks))
 	row := func(tokens int) int64 { return 114 + 22 + int64(4*tokens-16)*4 + 66 }
@@ -73,10 +71,10 @@ func TestPromptsByHand(t *testing.T) {
 	}
 }
 
-// TestVectorsByHand checks what the vectors of 3 requests keep the channels busy with:
-// a burst each 4 clocks, down for q of each query head, k, v and the descriptor of each
-// KV head on a channel, up for each query head's result and a poll. A buffer cuts it
-// into pieces; the descriptors follow the last.
+// TestVectorsByHand checks the channels' time for the vectors of 3 requests: a burst every 4
+// clocks, down for q of each query head, and k, v and the descriptor of each KV head on a channel;
+// up for each query head's result and a poll. A buffer cuts it into pieces; the descriptors follow
+// the last.
 func TestVectorsByHand(t *testing.T) {
 	for _, c := range []struct {
 		sets           []string
@@ -84,7 +82,7 @@ func TestVectorsByHand(t *testing.T) {
 		poll           units.Duration
 	}{
 		{nil, 6, 1, 1}, {[]string{"run.model=llama-3-70b"}, 1, 8, 1}, {[]string{"run.model=opt-66b"}, 18, 1, 1},
-		{[]string{`pim.mc_buffer="4KiB"`}, 6, 1, 1}, {[]string{`pim.host_access="0s"`}, 6, 1, 0}, // where the host's access takes no time nobody polls
+		{[]string{`pim.mc_buffer="4KiB"`}, 6, 1, 1}, {[]string{`pim.host_access="0s"`}, 6, 1, 0}, // with zero access time the host does not poll
 	} {
 		down, up := units.Duration(3*c.heads*((c.queries+2)*4+1)), units.Duration(3*c.heads*c.queries*4)
 		d := devicesOf(benchOf(t, append(c.sets, fastLinks)...))
@@ -99,10 +97,10 @@ func TestVectorsByHand(t *testing.T) {
 	}
 }
 
-// TestGroupsSendTheirChunks: a group's transfer is that of its prompts' chunks, each
-// from where the chunk before it ended, and of each head by itself: what a rank
-// takes by commands for each of them (machine.MeasureTransfer), added up. Measured at the
-// end of a head, each also waits for that one's precharge (tRP) and results.
+// TestGroupsSendTheirChunks: a group's transfer is that of its prompts' chunks, each from the end
+// of the chunk before it, and of each head separately: the sum of their commands on a rank
+// (machine.MeasureTransfer). Measured at the end of a head, each also waits for that head's
+// precharge (tRP) and results.
 func TestGroupsSendTheirChunks(t *testing.T) {
 	node := benchOf(t, fastLinks, "node.ranksets=2")
 	d := devicesOf(node)
@@ -136,8 +134,8 @@ func TestGroupsSendTheirChunks(t *testing.T) {
 			}
 		}
 	})
-	// A chunk that begins within a row opens it again; one over a row's end opens two,
-	// for one token each: tRCD 22, three bursts more at 8 and at 4 clocks, 66.
+	// A chunk that begins within a row opens it again; one across a row's end opens two rows for one
+	// token each: tRCD 22, three more bursts at 8 and at 4 clocks, 66.
 	whole, parts := promptClocksOf(d, 0, 512), promptClocksOf(d, 0, 200)+promptClocksOf(d, 200, 312)
 	sub := scheduler.SubBatch{Prefill: []scheduler.Chunk{{Tokens: 2, Finished: 511}}}
 	d.FillGroups(groups, &sub, d.Attends.Decode(nil, 0, 0), 0)
@@ -146,8 +144,8 @@ func TestGroupsSendTheirChunks(t *testing.T) {
 	}
 }
 
-// TestPiecesHoldTheRankAsLong: a buffer cuts a transfer into pieces that open and
-// close their rows, and otherwise share its time.
+// TestPiecesHoldTheRankAsLong: a buffer cuts a transfer into pieces; each opens and closes its
+// rows, and together they share its time.
 func TestPiecesHoldTheRankAsLong(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := devicesOf(benchOf(t, fmt.Sprintf("pim.mc_buffer=%q", rapid.SampledFrom([]string{"4KiB", "64KiB", "1MiB"}).Draw(t, "buffer"))))
@@ -167,9 +165,9 @@ func TestPiecesHoldTheRankAsLong(t *testing.T) {
 	})
 }
 
-// TestPredictedPIMTimeByHand: what equation 5 of L3 predicts is, in every layer, the
-// whole way of a request down, its attention and the way up, and the other sub-batch's
-// prompt, by the same commands as the node charges.
+// TestPredictedPIMTimeByHand: equation 5 of L3 predicts, for every layer, a request's whole
+// transfer down, its attention, the transfer up, and the other sub-batch's prompt, by the same
+// commands as the node charges.
 func TestPredictedPIMTimeByHand(t *testing.T) {
 	node := benchOf(t, fastLinks)
 	d := devicesOf(node)
@@ -182,7 +180,7 @@ func TestPredictedPIMTimeByHand(t *testing.T) {
 	if alone != want {
 		t.Errorf("one request: %v, want %v", alone, want)
 	}
-	// Of several ranksets the busiest counts, with all requests that it has.
+	// Of several ranksets the busiest counts, with all its requests.
 	for i, at := range []int32{1, 2, 2, 3} {
 		sub.Decode = append(sub.Decode, scheduler.Decoding{Base: int64(100*(i+1) - 7), Offset: at})
 	}
@@ -221,7 +219,7 @@ func TestPaddingCrossesTheChannels(t *testing.T) {
 func devicesOf(n *bench) *Devices { return New(n.hw, flow.NewAttends(n.hw), n.kernels) }
 
 // TestNarrowVectors: queries and results keep their width on the links and channels; keys and values, of decoding
-// requests as of prompts, have theirs, with scales.
+// requests and of prompts, have their own width, with scales.
 func TestNarrowVectors(t *testing.T) {
 	deep.Only(t)
 	const heads = 96 // of GPT-175B
@@ -246,7 +244,7 @@ func TestNarrowVectors(t *testing.T) {
 		if d.tokenBytes != c.token {
 			t.Errorf("%v: a token of a prompt takes %v in a head", c.sets, d.tokenBytes)
 		}
-		// 600 tokens from the middle of a chunk on begin in one block of 256, and end in the fourth; of the first it has 6 tokens.
+		// 600 tokens starting inside a chunk begin in one block of 256 and end in the fourth; the first has 6 of them.
 		var prompt Cargo
 		d.load(&prompt, &policy.Leaving{Heads: heads, From: []int{250}, Tokens: []int{600}}, 0)
 		d.pack(&prompt)
@@ -257,7 +255,7 @@ func TestNarrowVectors(t *testing.T) {
 	}
 }
 
-// bench is the ranks of a replica of L3 that a test measures.
+// bench is the ranks of an L3 replica that a test measures.
 type bench struct {
 	cfg     *configs.Config
 	hw      *flow.Hardware
@@ -286,8 +284,8 @@ func hardwareOf(t interface{ Fatal(...any) }, sets ...string) *flow.Hardware {
 	return &flow.Hardware{Config: cfg, KV: flow.Place{Name: "in the DIMMs", InDIMM: true, Keeps: true}, GPUShare: 1}
 }
 
-// TestPrefixesByHand: the bursts of a prefix's keys and values, 2·4 of 64 B for each token and head, hold the channels for 2.5 ns each. Where the
-// CPU transposes, it holds rankset and channels to write the same bursts again; nothing of that is on the links.
+// TestPrefixesByHand: the bursts of a prefix's keys and values, 2·4 of 64 B for each token and head, occupy the channels for 2.5 ns each. If the
+// CPU transposes, writing the same bursts again occupies rankset and channels, but not the links.
 func TestPrefixesByHand(t *testing.T) {
 	for _, relayout := range []string{"in-flight", "cpu"} {
 		d := devicesOf(benchOf(t, "run.model=llama-2-7b", "pim.relayout="+relayout))

@@ -24,8 +24,8 @@ func (d *Devices) stepAt(contexts ...int) *policy.Step {
 	return d.Attends.Policy.Decode(d.Attends.Requests, 0)
 }
 
-// TestSinglesByHand: 2,048 of 100,000 tokens lie in 1,762 of 6,250 chunks of 16 (1 - 0.97953^16 = 0.2817 of them) and in nearly all of 893
-// rows of 112 (0.9013). What lies in each chunk and row is read and opened; a context of 2,048 is read in order.
+// TestSinglesByHand: 2,048 of 100,000 tokens are in 1,762 of 6,250 chunks of 16 (1 - 0.97953^16 = 0.2817 of them) and in nearly all of 893
+// rows of 112 (0.9013). These chunks are read and these rows opened; a context of 2,048 is read in order.
 func TestSinglesByHand(t *testing.T) {
 	d := indexedDevices(t)
 	if d.Table.RowTokens() != 112 || d.Table.ChunkTokens() != 16 {
@@ -53,7 +53,8 @@ func TestSinglesByHand(t *testing.T) {
 	}
 }
 
-// TestFewerRowsAreNeverSlower: the more tokens are chosen, the longer a unit takes, up to all of them, which take what dense attention does.
+// TestFewerRowsAreNeverSlower: the more tokens are chosen, the longer a unit takes, up to all of them, which take as long as dense
+// attention.
 func TestFewerRowsAreNeverSlower(t *testing.T) {
 	d := indexedDevices(t)
 	for _, context := range []int{2500, 9000, 50_001, 200_000} {
@@ -75,7 +76,7 @@ func TestFewerRowsAreNeverSlower(t *testing.T) {
 	}
 }
 
-// TestChoiceGoesDown: the numbers of chosen tokens go to the rank of a request's latents, or to the parts of a striped one by what they have.
+// TestChoiceGoesDown: the indices of chosen tokens go to the rank of a request's latents, or to the parts of a striped one in proportion.
 func TestChoiceGoesDown(t *testing.T) {
 	for stripe, bursts := range map[string]int64{"none": 128, "channels": 16} { // of 8,192 B on the busiest channel
 		d := indexedDevices(t, "comm.stripe="+stripe)
@@ -113,8 +114,8 @@ func TestChoiceGoesDown(t *testing.T) {
 	}
 }
 
-// TestPartsOfChoices: a part of eight takes what an eighth of the choice from an eighth of the context takes, and together they read
-// about what one head does, and open as many rows, each rounded up to a row.
+// TestPartsOfChoices: each of eight parts takes as long as an eighth of the choice from an eighth of the context. Together they read
+// about as much as one head, and open as many rows, each part rounded up to a row.
 func TestPartsOfChoices(t *testing.T) {
 	const context = 8 * 112 * 20
 	d, whole := indexedDevices(t, "comm.stripe=channels", "model.index_top_k=80"), indexedDevices(t, "model.index_top_k=80")

@@ -10,8 +10,8 @@ import (
 	"github.com/l3sim/l3sim/scheduler"
 )
 
-// TestPartsHaveEverything: parts have all tokens, each its units, as dealing unit by unit says; heads of parts
-// that are channels are all heads.
+// TestPartsHaveEverything: together the parts have all tokens, each in its unit, as in dealing unit by unit;
+// if parts are channels, heads of parts are all heads.
 func TestPartsHaveEverything(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := stripe{Parts: rapid.IntRange(1, 20).Draw(t, "parts"), tokens: 1 << rapid.IntRange(0, 9).Draw(t, "log unit")}
@@ -51,8 +51,8 @@ func TestPartsHaveEverything(t *testing.T) {
 	})
 }
 
-// TestHeadsBeginWhereLeastIs: requests with half of the heads at home take the halves of the channels in turn,
-// one with a longer context weighs as much as two shorter ones, and a request stays where it began.
+// TestHeadsBeginWhereLeastIs: requests with half of the heads at home alternate between the halves of the
+// channels, one with a longer context weighs as much as two shorter ones, and a request stays where it began.
 func TestHeadsBeginWhereLeastIs(t *testing.T) {
 	n := benchOf(t, "run.model=llama-3-70b", "policy.name=duo")
 	d := devicesOf(n)
@@ -79,8 +79,8 @@ func TestHeadsBeginWhereLeastIs(t *testing.T) {
 	}
 }
 
-// TestHeadsEach: transfers come between the heads of a request on a channel, but for parts of striped requests and for heads that
-// differ by themselves or in their number by channel, which are one each.
+// TestHeadsEach: transfers interrupt between the heads of a request on a channel. Parts of striped requests, and heads that
+// differ in themselves or in their number by channel, count as one each.
 func TestHeadsEach(t *testing.T) {
 	for _, c := range []struct {
 		sets []string
@@ -97,8 +97,8 @@ func TestHeadsEach(t *testing.T) {
 	}
 }
 
-// TestStripedCargoByHand: tokens behind others go to the parts whose units they fill: of 8 ranksets with units of 512 tokens, 700 tokens behind 1,000 fill
-// part 1's unit with 24, then all of part 2's, and have 164 in part 3's. What goes home piece by piece is the same as at once, for any pieces.
+// TestStripedCargoByHand: further tokens go to the parts whose units they fill: of 8 ranksets with units of 512 tokens, 700 tokens after 1,000 fill part
+// 1's unit with 24, then all of part 2's, and 164 of part 3's. Sending them in any pieces is the same as at once.
 func TestStripedCargoByHand(t *testing.T) {
 	n := benchOf(t, "run.model=llama-2-7b", "comm.stripe=ranksets", "node.ranksets=8")
 	d := devicesOf(n)
@@ -129,7 +129,7 @@ func TestStripedCargoByHand(t *testing.T) {
 	}
 }
 
-// TestStripedPredictionByHand: predictions count the drain of each request's parts, however many lie on a rankset, so that they
+// TestStripedPredictionByHand: predictions count the drain of each request's parts, however many share a rankset, so that they
 // grow evenly with each request.
 func TestStripedPredictionByHand(t *testing.T) {
 	n := benchOf(t, "run.model=llama-2-7b", "comm.stripe=ranksets", "node.ranksets=4")
@@ -140,7 +140,7 @@ func TestStripedPredictionByHand(t *testing.T) {
 	for i := range 3 {
 		request := scheduler.Decoding{Request: int32(i), Base: 1200, Prompt: 1}
 		sub.Decode = append(sub.Decode, request)
-		// parts of 512 tokens on ranksets one behind the other, of which the third stores the step's token, the 1,201st
+		// parts of 512 tokens on successive ranksets; the third stores the step's token, the 1,201st
 		first, newest := int(Scattered(int32(i))%4), request.Context(0)-1024
 		for part := range 2 {
 			clocks[(first+part)%4] += perChannel*d.Stored.At(512) + d.Stored.Table.Drain(512)

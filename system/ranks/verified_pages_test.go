@@ -10,9 +10,9 @@ import (
 	"github.com/l3sim/l3sim/scheduler"
 )
 
-// TestVerifiedPages: what a step of k tokens reads by hand. Of 64 pages of 512 tokens each token chooses the newest and 7 others: a ninth of these.
-// A GPU reads the union of the k choices once, with its table of pages and k queries and outputs. A rank opens two rows for a page of the
-// union, of keys and of values, 162 clocks each, and reads each once for each token: 1,024 clocks.
+// TestVerifiedPages: reads of a step of k tokens by hand. Of 64 pages of 512 tokens each token chooses the newest and 7 others, a ninth of these. A
+// GPU reads the union of the k choices once, with its table of pages and k queries and outputs. A rank opens two rows for a page of the union, one
+// of keys and one of values, 162 clocks each, and reads each once for each token: 1,024 clocks.
 func TestVerifiedPages(t *testing.T) {
 	for _, c := range []struct {
 		k       int
@@ -55,7 +55,8 @@ func TestVerifiedPages(t *testing.T) {
 	}
 }
 
-// TestVerifiedChoices: ranks score the bounds of pages once for each token that makes a list, of each query head where these choose.
+// TestVerifiedChoices: ranks score the bounds of pages once for each token that makes a list, and for each query head if these
+// choose separately.
 func TestVerifiedChoices(t *testing.T) {
 	for _, group := range []string{"per-head", "sum", "max", "softmax-sum"}[:deep.Of(1, 4, 4)] {
 		var clocks [4]int64
