@@ -1,14 +1,14 @@
 #!/bin/sh
 # Runs the sweeps of lab/docs/findings.md on L3's techniques and prints their tables. Usage, from the repository's root:
 #   sh examples/ablation.sh [PAGE [FOLDER_OF_RESULTS]]
-# With a page it prints no tables: each goes between the marks "<!-- begin NAME -->" and "<!-- end NAME -->" of the page, in place
-# of what is there, and the rest of the page stays.
+# With a page it writes each table between the marks "<!-- begin NAME -->" and "<!-- end NAME -->" of the page instead of printing
+# it; the rest of the page stays.
 # l3sim must be on the PATH (go install ./cmd/l3sim).
 set -eu
 page=${1:-}
 out=${2:-out/examples}
 
-# A table without its end would take the rest of the page with it. This is checked here, before minutes of sweeps.
+# A missing end mark would lose the rest of the page: check the marks before minutes of sweeps.
 if [ -n "$page" ]; then
   awk '
     /^<!-- begin .* -->$/ { if (end != "") wrong = wrong " no " end ";"; end = "<!-- end " substr($0, 12) }
@@ -26,7 +26,7 @@ points() {
   sed '1d; s/"//g; s/model=//; s/trace=//' "$out/$1/point.csv" >"$out/$1.csv"
 }
 
-# row is a function of awk: it prints a row of a table, under heads where it is the first. Each line begins with the table's name
+# row is an awk function: it prints a row of a table, and the heads before the first. Each line begins with the table's name
 # and a tab.
 row='
   function row(name, heads, cells) {
@@ -57,7 +57,7 @@ points ablation_batches output_tokens_per_s
 points ablation_predictors output_tokens_per_s
 points ablation_long output_tokens_per_s,tbt_mean_ms,decode_batch_mean
 
-# The models stand in one table, the first one with more columns. The first point of a model is what speed-up is relative to.
+# All models share one table, the first one with more columns. Speed-ups are relative to a model's first point.
 awk -F, "$row"'
   $1 != model {
     model = $1

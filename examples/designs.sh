@@ -1,8 +1,8 @@
 #!/bin/sh
-# Runs the sweep of designs in lab/docs/findings.md, and once more with draws of what is uncertain the designs that the page compares in
-# pairs, and prints their tables. Usage, from the repository's root (some forty minutes on two cores with 20 draws; it goes on where it was stopped):
+# Runs the sweep of designs in lab/docs/findings.md, then the designs that the page compares in pairs with draws of the uncertain
+# numbers, and prints their tables. Usage, from the repository's root (some forty minutes on two cores with 20 draws; resumes if stopped):
 #   sh examples/designs.sh [PAGE [FOLDER_OF_RESULTS [FOLDER_OF_FIGURES [DRAWS]]]]
-# With a page it prints no tables: each goes between its marks, as examples/renew.awk has them. With a folder of figures it draws these.
+# With a page it writes each table between its marks (examples/renew.awk) instead of printing it. With a folder of figures it draws these.
 # l3sim must be on the PATH (go install ./cmd/l3sim).
 set -eu
 page=${1:-}
@@ -10,11 +10,11 @@ out=${2:-out/designs}
 figures=${3:-}
 draws=${4:-50}
 
-# The pairs that the page speaks of.
+# The pairs that the page compares.
 pairs="L3/A100;L3 lserve KV8/A100 lserve KV8;A100 lserve KV8/L3;AttAcc/L3;L3/AttAcc 9x 3/4;H200/L3 on H200;H200 lserve KV8/L3 lserve KV8 on H200;H200/L3;H200 lserve KV8/L3 lserve KV8;L3 FP8 KV/A100 FP8 KV;L3 FP8 KV, 8 multipliers/A100 FP8 KV;L3 FP8 KV, 8 multipliers/H200 FP8 KV;L3 3 tokens/A100 3 tokens;L3 3 tokens, 3 sets/A100 3 tokens"
 
 l3sim sweep examples/designs.toml --out "$out" >&2
-# The same sweep, of a design in a pair alone.
+# The same sweep, only with designs in pairs.
 awk -v pairs="$pairs" '
   BEGIN { n = split(pairs, pair, ";") }
   function named(name,    i) { for (i = 1; i <= n; i++) if (index(pair[i], name "/") == 1 || index(pair[i] "\n", "/" name "\n")) return 1; return 0 }
@@ -28,7 +28,7 @@ l3sim table "$out" --columns point,run.variant,dimm_peak_w,dimm_limit_w,output_t
 l3sim table "$out/draws" --rank output_tokens_per_s --group weight_bits --format csv >"$out/rank.csv"
 
 # A line of point.csv: model, bits of weights and of activations, design (which may have a comma), the variant if there is one, the
-# variant again or nothing, seven numbers, the first two of which may be nothing. That of rank.csv names two points.
+# variant again or nothing, seven numbers, of which the first two may be empty. A line of rank.csv names two points.
 design='
   function design(first, last, variant,    name, i) {
     if (variant != "") last--
@@ -56,7 +56,7 @@ awk -F, "$design"'
     }
   }' "$out/point.csv" >"$out/tables.tsv"
 
-# Of each pair the tokens a second of the first over those of the second, and the share of the draws in which the first has more.
+# For each pair: tokens a second of the first over the second, and the share of draws in which the first has more.
 awk -F, -v pairs="$pairs" "$design"'
   BEGIN {
     n = split(pairs, pair, ";")

@@ -47,7 +47,7 @@ tables='
     for (i = 1; i <= keys; i++) { k = name[i]; split(k, p, ","); printf "| %s | %s | %s | %s | %s |\n", p[1], thousands(p[2]), at(k "GPUs alone"), at(k "in-order 0.85"), at(k "two 0.85") }
   }'
 
-# draws: in how many draws one is ahead of another, and the least and the most of its rate over the other's. A point is quoted and ends with its design.
+# draws: the share of draws in which one design is ahead of another, and the range of the ratio of rates. A point is quoted and ends with its design.
 draws='
   NR == 1 { for (i = 1; i <= NF; i++) column[$i] = i - 1; next }
   { match($0, /^"[^"]*",/); design = substr($0, 2, RLENGTH - 3); sub(/.*,/, "", design); split(substr($0, RLENGTH + 1), f, ",")

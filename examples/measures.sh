@@ -1,8 +1,8 @@
 #!/bin/sh
 # Runs the sweeps of lab/docs/findings.md on changes of the DIMMs and prints their tables. Usage, from the repository's root (a few minutes):
 #   sh examples/measures.sh [PAGE [FOLDER_OF_RESULTS [FOLDER_OF_FIGURES [RATES]]]]
-# With a page it prints no tables: each goes between its marks, as examples/renew.awk has them. With a folder of figures it draws these.
-# RATES is what examples/measures_rates.sh writes; it is run where there is none (hours more).
+# With a page it writes each table between its marks (examples/renew.awk) instead of printing it. With a folder of figures it draws these.
+# RATES is the output of examples/measures_rates.sh; without it, that runs too (hours more).
 # l3sim must be on the PATH (go install ./cmd/l3sim).
 set -eu
 page=${1:-}
@@ -20,7 +20,7 @@ points measures_ddr5 output_tokens_per_s,dimms_per_channel
 points measures_context output_tokens_per_s,tbt_decode_p50_ms
 [ -f "$rates" ] || sh examples/measures_rates.sh "$rates" >&2
 
-# value(KEY) takes KEY=... from the fields of a line, design() what has no name before the columns: a design may have commas.
+# value(KEY) takes KEY=... from the fields of a line; design() joins the unnamed fields before the columns, since a design may have commas.
 fields='
   function value(key,    i) {
     for (i = 1; i <= NF; i++) if (index($i, key "=") == 1) return substr($i, length(key) + 2)

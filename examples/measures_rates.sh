@@ -1,10 +1,10 @@
 #!/bin/sh
 # The rates of requests that designs of lab/docs/findings.md serve with TTFT below 2 s and TBT below 100 ms (each for 99% of the
-# requests), OpenR1, Poisson arrivals, as CSV. Usage, from the repository's root (hours; it goes on where it was stopped):
+# requests), OpenR1, Poisson arrivals, as CSV. Usage, from the repository's root (hours; resumes if stopped):
 #   sh examples/measures_rates.sh [FILE]
 # l3sim must be on the PATH (go install ./cmd/l3sim). Prompts come in chunks of 512 tokens: one of the preset's 2,048 alone takes
-# longer than 100 ms on A100s. All eight GPUs share a replica, but four of Llama-3-70B on L3. Requests stay for some twenty minutes: 2,500
-# of them come over many stays, and of designs that serve less than 0.05 a second 500 do.
+# longer than 100 ms on A100s. A replica has all eight GPUs, but four for Llama-3-70B on L3. Requests stay for some twenty minutes: 2,500
+# of them arrive over many stays; for designs that serve less than 0.05 a second, 500 do.
 set -eu
 out=${1:-out/measures/rates.csv}
 mkdir -p "$(dirname "$out")"

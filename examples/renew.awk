@@ -1,6 +1,6 @@
 # Renews the tables of a page: awk -F'\t' -f examples/renew.awk TABLES PAGE prints the page. A line of TABLES is the name of a table, a tab
-# and a line of it. A table goes between the marks "<!-- begin NAME -->" and "<!-- end NAME -->" of the page, in place of what is there.
-# Tables that TABLES does not have stay.
+# and a line of the table. A table replaces the text between the marks "<!-- begin NAME -->" and "<!-- end NAME -->" of the page.
+# Tables that are not in TABLES stay.
 NR == FNR { text[$1] = text[$1] $2 "\n"; next }
 /^<!-- begin .* -->$/ {
   if (name != "") wrong = wrong " no end of " name ";"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Runs the sweeps of sparse attention and draws the figures of lab/docs/sparse.md. Usage, from the repository's root:
 #   sh examples/sparse.sh [FOLDER_OF_RESULTS [FOLDER_OF_FIGURES [PAGE]]]
-# With a page the table of policies on L3 goes between its marks there, else it is printed.
+# With a page it writes the table of policies on L3 between its marks there; otherwise it prints the table.
 # l3sim must be on the PATH (go install ./cmd/l3sim).
 set -eu
 out=${1:-out/sparse}

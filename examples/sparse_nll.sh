@@ -1,5 +1,5 @@
 #!/bin/sh
-# What budgets do to the output of the byte model, and the figure of lab/docs/sparse.md: 512 steps after a prompt of 1,024 bytes. Usage,
+# The effect of budgets on the output of the byte model, for the figure of lab/docs/sparse.md: 512 steps after a prompt of 1,024 bytes. Usage,
 # from the repository's root (some minutes):
 #   sh examples/sparse_nll.sh [FOLDER_OF_RESULTS [FOLDER_OF_FIGURES]]
 # l3sim must be on the PATH (go install ./cmd/l3sim). A byte model of six layers shows what a policy does, not how well it does it.

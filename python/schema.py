@@ -1,4 +1,4 @@
-"""Writes what the package knows of the program, from the program itself: names of keys, flags and columns, and type stubs.
+"""Writes the package's tables from the program itself: names of keys, flags and columns, and type stubs.
 
     python3 schema.py PROGRAM FOLDER
 """
@@ -25,7 +25,7 @@ def flags(program, command):
 
 
 def unique(names):
-    """Names with underscores for dots. No two may be one."""
+    """Names with underscores for dots. All must differ."""
     out = {}
     for name in names:
         key = name.replace(".", "_")
@@ -74,7 +74,7 @@ def main(program, folder):
     lines = ['"""Written by schema.py from the program."""', "from dataclasses import dataclass", "", f"VERSION = {version!r}",
              f"KEYS = {names!r}", f"FLAGS = {known!r}",
              "COLUMNS = {" + ", ".join(f"{n!r}: {KINDS[c['kind']]}" for n, c in columns.items()) + "}", "", "", "@dataclass",
-             "class Metrics:", '    """A row of results.csv. None: the value does not exist."""', ""]
+             "class Metrics:", '    """A row of results.csv; None if a value does not exist."""', ""]
     lines += [f"    {n}: {KINDS[c['kind']]} | None" for n, c in columns.items()]
     (folder / "_schema.py").write_text("\n".join(lines) + "\n", encoding="utf-8")
     text = stub((folder / "__init__.py").read_text(encoding="utf-8"), known, {n: TAKES.get(keys[k], "str") for n, k in names.items()},

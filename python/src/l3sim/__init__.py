@@ -31,7 +31,7 @@ __all__ = ["Capacity", "Error", "Metrics", "PIMAttention", "Plan", "Replay", "Ru
 class Run:
     """A run: metrics are its row of results.csv, None where a value does not exist; frame has the same, a row for each of several
     runs (``run(gpu=["h100-sxm", "h200-sxm"])``), of which metrics is the first; requests has a row for each request; summary is
-    the program's JSON; config is all that was in effect; notes are its warnings."""
+    the program's JSON; config is the whole configuration; notes are its warnings."""
 
     metrics: Metrics
     frame: pandas.DataFrame
@@ -44,7 +44,7 @@ class Run:
 
 @dataclass
 class Sweep:
-    """A sweep: frame has a row for each point, draws one for each draw of bands; what became of the points is in summary."""
+    """A sweep: frame has a row for each point, draws one for each draw of bands; summary counts finished and failed points."""
 
     frame: pandas.DataFrame
     draws: pandas.DataFrame | None
@@ -99,8 +99,8 @@ def run(*, out=None, set=None, config=None, progress=True, **keys) -> Run:
 
 
 def sweep(source, *, out=None, progress=True, **flags) -> Sweep:
-    """Runs many configurations: 'l3sim sweep' of a file, or of a dict with what a file has: set, grid, zip, points, repeats. With
-    out, the same call goes on after an interruption."""
+    """Runs many configurations: 'l3sim sweep' of a file, or of a dict with a file's sections: set, grid, zip, points, repeats. With
+    out, the same call resumes after an interruption."""
     with _folder(out) as folder, _file(source) as file:
         printed, notes = call("sweep", ["--json", f"--out={folder}", *arguments("sweep", flags), file], progress)
         return Sweep(read(folder), _read(folder / "draws.csv"), json.loads(printed), notes)
@@ -180,7 +180,7 @@ def _folder(out):
 
 @contextlib.contextmanager
 def _file(source):
-    """A path as it is; a dict as a file of TOML."""
+    """Returns a path unchanged; writes a dict to a TOML file."""
     if not isinstance(source, dict):
         yield os.fspath(source)
         return

@@ -14,7 +14,7 @@ from . import _schema
 
 
 class Error(Exception):
-    """What the program says is wrong.
+    """An error of the program.
 
     file, line, key, value: where it is, as the caller gave it; expected: what would be right; nearest: the nearest valid name;
     details: what else helps; code: the program's exit code, 2 for wrong input and 1 for a failure.
@@ -111,7 +111,7 @@ def failure(notes: list, code: int) -> Error:
 
 
 class Bar:
-    """Shows how far a command is: on one line of a notebook's output or of a terminal, else not."""
+    """Shows a command's progress on one line of a notebook or a terminal, and nowhere else."""
 
     def __init__(self, wanted: bool):
         self.display, self.terminal = None, wanted and sys.stderr.isatty()
