@@ -18,8 +18,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestLayerOperationsByHand: the operations of one layer, of numbers that all differ. Group 1 decodes, has a prompt's keys and values, and
-// what leaves the GPUs; group 0 has a prefix that goes up. Groups of the second sub-batch are numbered after those of the first.
+// TestLayerOperationsByHand: the operations of one layer, with all numbers different. Group 1 decodes, has a prompt's keys and values, and
+// data that leave the GPUs; group 0 has a prefix that goes up. Groups of the second sub-batch are numbered after those of the first.
 func TestLayerOperationsByHand(t *testing.T) {
 	shipment := func(n units.Duration) ranks.Shipment {
 		return ranks.Shipment{Pieces: int(n), Link: n + 1, Last: n + 2, Open: n + 3, Close: n + 4, Data: n + 5, Bus: n + 6, End: n + 7}
@@ -95,7 +95,8 @@ func TestLayerOperationsByHand(t *testing.T) {
 	}
 }
 
-// TestTrafficLawByHand: attention of 3 layers and 2 layers, and what their channels carry, must be what was done.
+// TestTrafficLawByHand: attention of 3 layers and 2 layers, and the channels' traffic for it, must equal the work
+// done.
 func TestTrafficLawByHand(t *testing.T) {
 	e := rigOf(t).l3()
 	e.costs = newIterationCosts(2, 1, dataflow.Run{Kind: 0, Count: 3}, dataflow.Run{Kind: 1, Count: 2})
@@ -104,7 +105,7 @@ func TestTrafficLawByHand(t *testing.T) {
 	e.costs.sub[0].active = true
 	e.costs.sub[0].groups[0] = ranks.GroupCost{Requests: 1, Compute: 7 * units.Second, UpBus: 11 * units.Second}
 	e.costs.of(1)[0].groups[0] = ranks.GroupCost{Requests: 1, Compute: 13 * units.Second, UpBus: 17 * units.Second}
-	e.costs.sub[1].groups[0] = ranks.GroupCost{Requests: 1, Compute: 1000 * units.Second} // of an iteration before
+	e.costs.sub[1].groups[0] = ranks.GroupCost{Requests: 1, Compute: 1000 * units.Second} // of an earlier iteration
 	for _, c := range [][3]units.Duration{{47, 67, 0}, {48, 67, 1}, {47, 66, 1}} {
 		e.Check = &flow.Checker{}
 		done := flow.Work{}
@@ -117,7 +118,7 @@ func TestTrafficLawByHand(t *testing.T) {
 	}
 }
 
-// TestNearLawByHand: the GPUs read what two requests of 1,000 and 3,000 tokens attend over in their memory at its bandwidth, or slower.
+// TestNearLawByHand: the GPUs read the contexts of two requests of 1,000 and 3,000 tokens in their memory at its bandwidth, or slower.
 func TestNearLawByHand(t *testing.T) {
 	e := rigOf(t, "run.model=llama-3-8b", "memory.spare=decode").replica(nil).Engine.(*l3)
 	b := &scheduler.Batch{Step: 4, Sub: []scheduler.SubBatch{{Near: []scheduler.Decoding{{Base: 996, Prompt: 900}}}, {Near: []scheduler.Decoding{{Base: 2996, Prompt: 10}}}}}
@@ -130,7 +131,7 @@ func TestNearLawByHand(t *testing.T) {
 			t.Errorf("%v too few: %s", less, got)
 		}
 	}
-	// Traffic is checked with the time that the GPUs attended, at the end of the iteration.
+	// At the end of the iteration, traffic is checked against the GPUs' attention time.
 	e.Check = &flow.Checker{}
 	done := flow.Work{}
 	done.Time[flow.OfAttention] = least - 1
@@ -140,7 +141,8 @@ func TestNearLawByHand(t *testing.T) {
 	}
 }
 
-// TestLearnedSamples: a learned predictor gets a sample of each sub-batch that ran, with the prompts that the other one moves.
+// TestLearnedSamples: a learned predictor gets a sample of each sub-batch that ran, with the prompts that the other sub-batch
+// moves.
 func TestLearnedSamples(t *testing.T) {
 	n := rigOf(t, "run.model=llama-3-8b", "predictor.kind=learned")
 	e := n.l3()
@@ -169,7 +171,7 @@ func TestLearnedSamples(t *testing.T) {
 	if prompts.MovedTokens() == 0 {
 		t.Error("the prompts move nothing")
 	}
-	// An iteration that runs is seen.
+	// A run adds a sample.
 	before := e.sample
 	if _, err := e.Run(&scheduler.Batch{Step: 9, Sub: []scheduler.SubBatch{*decoding(5, 777), {}}}, 0); err != nil || fmt.Sprint(e.sample) == fmt.Sprint(before) {
 		t.Error("an iteration that runs is not seen", err)
@@ -210,7 +212,7 @@ func TestMeasureByHand(t *testing.T) {
 	if got, want := e.GPU(&sub, 1), e.GPUTime(&sub)+e.ranks.Scoring(&sub)+layers*e.join; got != want {
 		t.Errorf("predicted are %v, by hand %v", got, want)
 	}
-	// What the GPUs choose and merge is booked for all layers.
+	// Selection and merges on the GPUs count for all layers.
 	costs := newIterationCosts(2, len(e.costs.sub[0].groups), e.costs.order...)
 	e.fill(&costs, b)
 	var all units.Duration
@@ -225,7 +227,8 @@ func TestMeasureByHand(t *testing.T) {
 	}
 }
 
-// TestBesideRanksByHand: heads that attend on the GPUs beside the ranks are batches there, with what is done for them.
+// TestBesideRanksByHand: heads that attend on the GPUs in parallel with the ranks are batches there, with their
+// passes.
 func TestBesideRanksByHand(t *testing.T) {
 	step := policy.Step{
 		Attend: []policy.Class{{Device: policy.Home, Heads: 5, Tokens: []int{100, 70, 10}}, {Device: policy.GPU, Heads: 3, Tokens: []int{9, 8, 7}}},
@@ -248,9 +251,9 @@ func TestBesideRanksByHand(t *testing.T) {
 	}
 }
 
-// TestQueriesAtTheHostByHand: eight queries of each of three requests send 24 vectors to CPUs that attend for one request after the other.
+// TestQueriesAtTheHostByHand: eight queries of each of three requests send 24 vectors to CPUs that attend for one request at a time.
 func TestQueriesAtTheHostByHand(t *testing.T) {
-	// Reads bound a step, or, on slow CPUs, operations, which two queries take twice.
+	// A step is bound by reads, or on slow CPUs by operations, which double with two queries.
 	for _, compute := range []string{"1.0", "0.01"} {
 		cfg, err := Loader().Load(configs.Options{Sets: []string{"run.system=gpu+cpu", "run.model=llama-3-8b", "model.tensor_parallel=2", "cpu_offload.compute_efficiency=" + compute}})
 		if err != nil {
@@ -277,7 +280,7 @@ func TestQueriesAtTheHostByHand(t *testing.T) {
 	}
 }
 
-// TestStandInByHand: other links, what the GPUs draw while they wait, and kernels of another speed around attention of a told time.
+// TestStandInByHand: other links, the GPUs' power while they wait, and slower or faster kernels around attention of a given time.
 func TestStandInByHand(t *testing.T) {
 	cfg, err := Loader().Load(configs.Options{Sets: []string{"run.system=l3", "run.model=llama-2-7b", "model.tensor_parallel=2", "scheduler.sub_batches=1", "pcie.join=5us", "node.ranksets=3"}})
 	if err != nil {
@@ -322,7 +325,7 @@ func TestStandInByHand(t *testing.T) {
 	}
 }
 
-// TestHiddenPrefixesByHand: prefixes that go up beside the ranks' results are in the time of the links and of the channels, in each layer.
+// TestHiddenPrefixesByHand: prefixes that go up together with the ranks' results add to the time of links and channels, in each layer.
 func TestHiddenPrefixesByHand(t *testing.T) {
 	e := rigOf(t, "run.system=rank-pim", "run.model=llama-2-7b", "node.ranksets=2").replica(nil).Engine.(*rankPIM)
 	groups := e.groups[0]
@@ -343,7 +346,7 @@ func TestHiddenPrefixesByHand(t *testing.T) {
 	}
 }
 
-// TestIdleSubBatchesByHand: a sub-batch that has nothing to do in an iteration has no part in the load of ranksets, whatever it did before.
+// TestIdleSubBatchesByHand: an idle sub-batch adds nothing to the ranksets' load, whatever it did before.
 func TestIdleSubBatchesByHand(t *testing.T) {
 	costs := newIterationCosts(2, 2, dataflow.Run{Kind: 0, Count: 3})
 	costs.sub[0].active = true
@@ -357,7 +360,7 @@ func TestIdleSubBatchesByHand(t *testing.T) {
 	}
 }
 
-// TestHostMemoryOfStandIns: host memory of a stand-in takes both directions at once, where a node's channels would not.
+// TestHostMemoryOfStandIns: a stand-in's host memory transfers in both directions at once; a node's channels would not.
 func TestHostMemoryOfStandIns(t *testing.T) {
 	cfg := rigOf(t, "run.model=llama-3-8b", "node.gpus=16").cfg
 	x, err := StandInOf(cfg)
@@ -374,7 +377,7 @@ func TestHostMemoryOfStandIns(t *testing.T) {
 	}
 }
 
-// TestMergesOfStripesByHand: the merge of parts of heads is booked for all layers.
+// TestMergesOfStripesByHand: merging parts of heads counts for all layers.
 func TestMergesOfStripesByHand(t *testing.T) {
 	e := rigOf(t, "run.system=rank-pim", "run.model=llama-2-7b", "model.tensor_parallel=1", "comm.stripe=ranksets").replica(nil).Engine.(*rankPIM)
 	sub := decoding(3, 900)
@@ -386,7 +389,8 @@ func TestMergesOfStripesByHand(t *testing.T) {
 	}
 }
 
-// TestWindowsOnGPUsByHand: what weights and activations of the shortest chunk leave of the GPUs holds the tokens of a window with its sink, and no more.
+// TestWindowsOnGPUsByHand: the GPU memory that weights and the shortest chunk's activations leave holds the tokens of a window with its sink, and no
+// more.
 func TestWindowsOnGPUsByHand(t *testing.T) {
 	load := func(window int) error {
 		_, err := Loader().Load(configs.Options{Sets: []string{"run.model=llama-3-8b", "node.gpus=1", "model.tensor_parallel=1", "gpu.memory_capacity=20GiB", "policy.name=window", fmt.Sprint("policy.window.window=", window)}})
@@ -405,7 +409,8 @@ func TestWindowsOnGPUsByHand(t *testing.T) {
 	}
 }
 
-// TestPrefixesAtHomeByHand: prompts that attend over a prefix in the DIMMs wait for that in each layer: in what is predicted and in samples.
+// TestPrefixesAtHomeByHand: prompts that attend over a prefix in the DIMMs wait for that attention in each layer, in predictions and in
+// samples.
 func TestPrefixesAtHomeByHand(t *testing.T) {
 	e := rigOf(t, "run.model=llama-3-8b", "cache.prefix=true", "cache.block=512", "cache.prefix_attention=dimm").l3()
 	sub := scheduler.SubBatch{Prefill: []scheduler.Chunk{{Request: 1, Tokens: 64, Finished: 1024, Prefix: 1024, Last: true}}}
@@ -427,7 +432,7 @@ func TestPrefixesAtHomeByHand(t *testing.T) {
 	}
 }
 
-// TestReadingOfUnitsByHand: what crosses to units beside the GPUs of a request that verifies three tokens, weights that one reading serves four tokens with, and rows of elements as wide as the units read them.
+// TestReadingOfUnitsByHand: the data sent to units beside the GPUs for a request that verifies three tokens, weights that one reading uses for four tokens, and rows of elements as wide as the units read them.
 func TestReadingOfUnitsByHand(t *testing.T) {
 	e := rigOf(t, "run.system=hbm-pim", "run.model=llama-3-8b", "node.gpus=2", "model.tensor_parallel=2", "hbm_pim.memory_beside=80GiB", "hbm_pim.queries_per_read=4", "hbm_pim.link=100GB/s", "serving.verified_tokens=3", "serving.acceptance=0.5").hbm()
 	r := &e.reading
@@ -455,7 +460,7 @@ func TestReadingOfUnitsByHand(t *testing.T) {
 }
 
 // TestImbalanceOfKindsByHand: five layers of one kind and one of another weigh as six layers: the busiest of two ranksets has
-// 5 · 3 + 1 · 20 seconds of 5 · 4 + 1 · 20 in all. Runs that are alike count with all their layers.
+// 5 · 3 + 1 · 20 seconds of 5 · 4 + 1 · 20 in all. Equal runs count with all their layers.
 func TestImbalanceOfKindsByHand(t *testing.T) {
 	c := newIterationCosts(1, 2, dataflow.Run{Kind: 0, Count: 2}, dataflow.Run{Kind: 1, Count: 1}, dataflow.Run{Kind: 0, Count: 3})
 	c.sub[0].active = true

@@ -12,8 +12,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestLawOfShipmentsByHand: two pieces hold the links for 3 s and 2 s. The channels may carry data for as long, and no longer, be it vectors,
-// keys and values of prompts, or what leaves the GPUs; what moves nothing is not looked at. With a buffer the links may be free sooner.
+// TestLawOfShipmentsByHand: two pieces hold the links for 3 s and 2 s. The channels may carry data for at most as long: vectors, keys and
+// values of prompts, or data that leave the GPUs. Empty shipments are not checked. With a buffer the links may be free sooner.
 func TestLawOfShipmentsByHand(t *testing.T) {
 	e := rigOf(t).l3()
 	ships := func(data units.Duration) ranks.Shipment {

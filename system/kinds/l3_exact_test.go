@@ -10,7 +10,8 @@ import (
 	"github.com/l3sim/l3sim/system/flow"
 )
 
-// TestExactRunsPredictWhole: an exact run cuts prompts by whole predictions, others by parts of them.
+// TestExactRunsPredictWhole: an exact run cuts prompts by predictions of whole iterations, other runs
+// by their parts.
 func TestExactRunsPredictWhole(t *testing.T) {
 	r := rigOf(t, "run.model=llama-3-8b")
 	for _, exact := range []bool{false, true} {
@@ -21,8 +22,8 @@ func TestExactRunsPredictWhole(t *testing.T) {
 	}
 }
 
-// TestPartsOfPredictions: whatever a sub-batch has, T_GPU is at least what its tokens take alone, and T_PIM is what its requests take and what the
-// prompts of the other sub-batch add, for each kind of model, GPU and policy. The first is most of the time of a prompt.
+// TestPartsOfPredictions: for any sub-batch, T_GPU is at least the time of its tokens alone, and T_PIM that of its requests plus the other
+// sub-batch's prompts, for each kind of model, GPU and policy. T_GPU is most of a prompt's time.
 func TestPartsOfPredictions(t *testing.T) {
 	cases := [][]string{
 		{"run.model=llama-3-8b"}, {"run.model=gpt-oss-120b"}, {"run.model=qwen3-30b-a3b", "gpu.preset=h100-sxm"}, {"run.model=opt-30b", "model.tensor_parallel=4", "node.gpus=4"},

@@ -16,9 +16,8 @@ import (
 
 const ns = units.Nanosecond
 
-// handCosts is a node of 2 ranksets and a model of 2 layers: requests 0 and 1
-// in sub-batch 0 on offsets 0 and 1, request 2 in sub-batch 1 on offset 0
-// together with a prompt on offset 1.
+// handCosts is a node of 2 ranksets and a model of 2 layers: requests 0 and 1 in sub-batch 0 on
+// offsets 0 and 1, request 2 in sub-batch 1 on offset 0 together with a prompt on offset 1.
 func handCosts() *iterationCosts {
 	whole := func(t units.Duration) ranks.Shipment {
 		return ranks.Shipment{Pieces: 1, Link: t, Last: t, Open: 2 * ns, Close: 3 * ns}
@@ -60,7 +59,7 @@ func runCosts(t interface{ Fatal(...any) }, c *iterationCosts, ranksets int, exa
 	return f, end
 }
 
-// spansOf returns what every resource does in an iteration.
+// spansOf returns the work of every resource in an iteration.
 func spansOf(f *flow.Flow) []flow.Span {
 	spans, _ := f.Record(0)
 	return spans
@@ -205,7 +204,7 @@ func TestSwitchesByHand(t *testing.T) {
 		}, 169}, // 151 + 1 + 2 + 15
 		{"prompt during the block", func(c *iterationCosts) {
 			c.groups[0].Prompt = ranks.Cargo{Tokens: 1, Shipment: ranks.Shipment{Pieces: 1, Link: 80 * ns, Last: 80 * ns, Open: 2 * ns, Close: 3 * ns}}
-		}, 174}, // from 91 on: eligible at 92, data in [94,174]
+		}, 174}, // starts after 91: eligible at 92, data in [94,174]
 		{"buffered, two pieces", func(c *iterationCosts) {
 			// Rankset 1's vectors: pieces over the links in [16,20], [20,24], written in
 			// [22,24] and, closed at 27 and opened again, [29,31].
@@ -222,7 +221,7 @@ func TestSwitchesByHand(t *testing.T) {
 	}
 }
 
-// drawCosts draws the costs of an iteration: any of the parts may be absent.
+// drawCosts draws the costs of an iteration: any part may be absent.
 func drawCosts(t *rapid.T, ranksets int) *iterationCosts {
 	span := func(name string, low, high int) units.Duration {
 		return units.Duration(rapid.IntRange(low, high).Draw(t, name))
@@ -244,7 +243,8 @@ func drawCosts(t *rapid.T, ranksets int) *iterationCosts {
 	c.vacate, c.reactivate = span("vacate", 0, turn), span("reactivate", 0, turn)
 	c.rotate, c.concurrent, c.asyncPrefill = flag("rotate"), flag("concurrent"), flag("async")
 	c.halfDuplex, c.buffered = flag("half duplex"), flag("buffered")
-	// Links as busy as the ranksets, or more, have what waits for them shape the schedule.
+	// If links are as busy as the ranksets, or more, the operations that wait for them shape the
+	// schedule.
 	link := rapid.SampledFrom([]int{20, 20, 200, 1000}).Draw(t, "longest transfer")
 	windows := rapid.SampledFrom([]int{0, 100, 300}).Draw(t, "longest window")
 	for s := range c.sub {
@@ -279,8 +279,8 @@ func drawCosts(t *rapid.T, ranksets int) *iterationCosts {
 	return c
 }
 
-// TestShortcutsChangeNothing checks L3's iterations, of all shapes, without a shortcut
-// against the way with: the same end to the picosecond, and no law broken.
+// TestShortcutsChangeNothing compares L3's iterations of all shapes with and without shortcuts: the
+// same end to the picosecond, and no law broken.
 func TestShortcutsChangeNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ranksets := rapid.IntRange(1, 6).Draw(t, "ranksets")
@@ -296,7 +296,7 @@ func TestShortcutsChangeNothing(t *testing.T) {
 	})
 }
 
-// withoutPrompts makes an iteration one that runs in lockstep.
+// withoutPrompts changes an iteration into one that runs in lockstep.
 func withoutPrompts(c *iterationCosts) {
 	c.concurrent, c.buffered, c.halfDuplex = true, false, false
 	for s := range c.sub {
@@ -307,10 +307,9 @@ func withoutPrompts(c *iterationCosts) {
 	}
 }
 
-// TestSchedulesAreLegal checks laws on random iterations, by the spans that they
-// leave: no resource does two things at once, nothing computes before its data
-// is there, and no rankset computes while it receives. The checker finds no fault
-// either.
+// TestSchedulesAreLegal checks laws on random iterations by their spans: no resource does two
+// things at once, nothing computes before its data has arrived, and no rankset computes while it
+// receives. The checker finds no fault either.
 func TestSchedulesAreLegal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ranksets := rapid.IntRange(1, 4).Draw(t, "ranksets")
@@ -324,9 +323,8 @@ func TestSchedulesAreLegal(t *testing.T) {
 	})
 }
 
-// checkAttention checks that every group computes in full, after its own
-// transfer, on its rankset, and without a buffer that no transfer reaches a
-// computing rankset.
+// checkAttention checks that every group computes in full, after its own transfer, on its rankset,
+// and that without a buffer no transfer reaches a computing rankset.
 func checkAttention(t *rapid.T, c *iterationCosts, spans []flow.Span, ranksets int) {
 	type key struct{ group, layer int32 }
 	received, computed := map[key]units.Duration{}, map[key]units.Duration{}

@@ -20,8 +20,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestHeadsOfTheirOwn: a rankset takes as long as the rank with the most clocks of heads, whose
-// blocks begin one channel further with every request; each layer has its own shares.
+// TestHeadsOfTheirOwn: a rankset takes as long as the rank with the most clocks of heads; each
+// request's blocks of heads begin one channel further; each layer has its own shares.
 func TestHeadsOfTheirOwn(t *testing.T) {
 	dir := t.TempDir()
 	rapid.Check(t, func(t *rapid.T) {
@@ -69,7 +69,8 @@ func TestHeadsOfTheirOwn(t *testing.T) {
 		if want := float64(busiest) * 2 / float64(mean); mean > 0 && math.Abs(m.Ratio(2)/want-1) > 1e-9 {
 			t.Fatalf("imbalance %v, want %v", m.Ratio(2), want)
 		}
-		// Any rank may have the longest heads: two a channel, copies of 20,000 tokens less the window.
+		// Any rank may have the longest heads: two on each channel, with copies of 20,000 tokens less the
+		// window.
 		ledger := ranks.Ledger(n.Hardware, true)
 		each := int64(math.Ceil(math.Ceil(slices.Max(shares)*19920)/512)) + 39
 		ledger.Reserve(memory.Length{Prompt: 20_000, Tokens: 20_000}, nil, 0, nil)
@@ -79,7 +80,7 @@ func TestHeadsOfTheirOwn(t *testing.T) {
 	})
 }
 
-// ownShares returns the keys of a small model whose heads, 8 in each of its 2 layers, have shares of their own, which a file in dir says.
+// ownShares returns the keys of a small model with 8 heads in each of 2 layers; a file in dir gives each head its own share.
 func ownShares(t interface{ Fatal(...any) }, dir string, shares []float64) []string {
 	const heads = 8
 	spec := policies.New("hgca")

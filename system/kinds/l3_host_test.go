@@ -10,9 +10,9 @@ import (
 	"github.com/l3sim/l3sim/internal/deep"
 )
 
-// TestHostsPartOfAttention: the host writes a descriptor for each head behind the
-// vectors, and notices the end by polling. Without GPUs' work to hide it an iteration
-// takes just as much longer, in every layer; knobs of 0 charge nothing.
+// TestHostsPartOfAttention: the host writes a descriptor for each head after the vectors, and
+// notices the end by polling. If no GPU work hides it, an iteration takes exactly that much longer
+// in every layer; keys of 0 cost nothing.
 func TestHostsPartOfAttention(t *testing.T) {
 	took := func(sets ...string) units.Duration {
 		var last units.Duration
@@ -45,8 +45,8 @@ func TestHostsPartOfAttention(t *testing.T) {
 	}
 }
 
-// TestNarrowTimes: the units of L3 and of HBM-PIM as built take as long for 8 bits, but for row switches; with twice
-// the multipliers half as long. Each takes what its units are given.
+// TestNarrowTimes: the units of L3 and of HBM-PIM as built take as long for 8 bits, except for row switches; with
+// twice the multipliers half as long. Each system uses its own units' settings.
 func TestNarrowTimes(t *testing.T) {
 	deep.Only(t)
 	const context = 32768
@@ -88,8 +88,8 @@ func TestNarrowTimes(t *testing.T) {
 	}
 }
 
-// TestPromptBesideAPrefix: of a prompt whose prefix the ranks attend over, the GPUs attend over the rest and merge. The prompt is
-// cut by the time of the ranks, too, and each of its tokens is a head of its own for them.
+// TestPromptBesideAPrefix: if the ranks attend over a prompt's prefix, the GPUs attend over the rest and merge. The ranks' time
+// also cuts the prompt, and each of its tokens is a separate head for them.
 func TestPromptBesideAPrefix(t *testing.T) {
 	const layers, heads, tokens, prefix = 32, 8, 476, 1024
 	n := rigOf(t, sharing("l3", "cache.prefix_attention=dimm")...)
@@ -110,7 +110,7 @@ func TestPromptBesideAPrefix(t *testing.T) {
 	e.ranks.Reuse(groups, &chunk)
 	g := &groups[0]
 	parts := int64(0)
-	for _, head := range g.Heads { // between which a transfer can interrupt
+	for _, head := range g.Heads { // a transfer can interrupt between heads
 		parts += heads / 4 * head
 	}
 	if drain := n.CommandTables.Kernels.Stored.Table.Alone(prefix) - n.CommandTables.Kernels.Stored.At(prefix); len(g.Heads) != tokens || parts+drain != g.Clocks+g.Drain {
@@ -118,8 +118,8 @@ func TestPromptBesideAPrefix(t *testing.T) {
 	}
 }
 
-// TestPaddingHalvesTheLinks: where the links could carry more both ways than the channels of keys and values of 80 elements, which
-// take bursts for 128, these serve one direction at a time.
+// TestPaddingHalvesTheLinks: keys and values of 80 elements take bursts for 128 on the channels. If the links could carry more in
+// both directions than the channels, they serve one direction at a time.
 func TestPaddingHalvesTheLinks(t *testing.T) {
 	narrow := []string{"model.hidden=5120", "model.heads=64", "model.kv_heads=64", "model.layers=2"}
 	if c := &rigOf(t, append(narrow, "model.head_dim=80")...).l3().costs; !c.halfDuplex {

@@ -11,10 +11,10 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestPagesOfOneRequest: with one request and one sub-batch a layer is its tasks in turn, by hand.
-// Half of the heads, 3 a channel, are in the DIMMs. Their q, k and v go down, with a list of 3 pages where
-// the GPUs have made one; each head attends over the clocks that the program of a single head takes for its
-// list, and chooses before where its rank does; the GPUs attend with the other heads meanwhile.
+// TestPagesOfOneRequest: with one request and one sub-batch a layer is its tasks in sequence, by hand. Half
+// of the heads, 3 a channel, are in the DIMMs. Their q, k and v go down, with a list of 3 pages if the GPUs
+// have made one. Each head takes the clocks of a single head's program for its list, and chooses first if
+// its rank does; meanwhile the GPUs attend with the other heads.
 func TestPagesOfOneRequest(t *testing.T) {
 	const in, layers, heads = 6000, 96, 48
 	for by, sets := range map[string][]string{
@@ -71,7 +71,7 @@ func TestPagesOfOneRequest(t *testing.T) {
 			home := cfg.PCIe.Latency + 16*625 + down + compute + 2*122*units.Nanosecond + cfg.PCIe.Latency + 22*625 + up
 			near := g.Attention()
 			window := ps(near.Decoding(gpu.DecodeBatch{Requests: 1, Tokens: 384, Longest: 384, KVHeads: heads}))
-			if by != "updated" { // the key in, two bounds in and out
+			if by != "updated" { // read the key, update two bounds
 				window += ps(g.Pass(0, 5*256*heads, 0))
 			}
 			want := ps(g.Embedding(1)) + layers*ps(g.QKV(1)) + ps(g.LMHead(1)) + layers*(first+max(home, window)+ps(g.ProjectionFFN(1)))
@@ -85,8 +85,8 @@ func TestPagesOfOneRequest(t *testing.T) {
 	}
 }
 
-// TestQuestChoosesInItsLayers: the first layers attend to everything and choose nothing; before each of the others
-// the GPUs choose, as the last of what comes before the layer.
+// TestQuestChoosesInItsLayers: the first layers attend to everything and choose nothing; for each other layer the
+// GPUs choose last before it.
 func TestQuestChoosesInItsLayers(t *testing.T) {
 	const in, layers, heads = 5000, 96, 96
 	for _, skip := range []string{"0", "1", "2", "95", "96"} {

@@ -13,7 +13,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// bare is a policy of a test without what keeping bounds of pages takes.
+// bare is a test policy without the work of keeping pages' bounds.
 type bare struct{ policy.Costs }
 
 func (b bare) Decode(requests []policy.Request, run int) *policy.Step {
@@ -47,10 +47,9 @@ func iterations(t *testing.T, requests []traces.Request, change func(policy.Cost
 func same(p policy.Costs) policy.Costs          { return p }
 func withoutBounds(p policy.Costs) policy.Costs { return bare{p} }
 
-// TestBudgetOfEverything: with a budget for all contexts and no streaming heads a run is that of dense
-// attention to the picosecond, but for the bounds that are kept; pages of the whole context in rows cost what
-// these rows cost. With pages and parts of one size, a list a step, no streaming heads and no dense layers
-// LServe is Quest.
+// TestBudgetOfEverything: with a budget for all contexts and no streaming heads a run equals dense attention
+// to the picosecond, except for the bounds that are kept; pages of a whole context cost as much as its rows.
+// With equal sizes of pages and parts, a list a step, no streaming heads and no dense layers LServe is Quest.
 func TestBudgetOfEverything(t *testing.T) {
 	requests := []traces.Request{{ID: 0, Input: 700, Output: 300}, {ID: 1, Input: 40, Output: 500}, {ID: 2, Input: 1300, Output: 2}, {ID: 3, Input: 3000, Output: 100}}
 	for _, model := range []string{"run.model=llama-3-8b", "run.model=gpt-89b"}[:deep.Of(1, 2, 2)] {
@@ -87,8 +86,8 @@ func TestBudgetOfEverything(t *testing.T) {
 	}
 }
 
-// TestEverythingOfPagesGoesDown: what a run sends to the DIMMs, by hand: vectors of the heads there, keys and
-// values of prompts, complete bounds, and lists of steps that make one.
+// TestEverythingOfPagesGoesDown: data that a run sends to the DIMMs, by hand: vectors of the heads there,
+// keys and values of prompts, complete bounds, and lists of steps that make one.
 func TestEverythingOfPagesGoesDown(t *testing.T) {
 	requests := []traces.Request{{ID: 0, Input: 700, Output: 300}, {ID: 1, Input: 40, Output: 500}, {ID: 2, Input: 1300, Output: 2}}
 	for _, c := range []struct {
@@ -145,7 +144,7 @@ func TestEverythingOfPagesGoesDown(t *testing.T) {
 	}
 }
 
-// listless is a policy of a test that never sends lists, bounded one that forgets bounds.
+// listless is a test policy that never sends lists, bounded one that forgets bounds.
 type (
 	listless struct{ policy.Costs }
 	bounded  struct{ policy.Costs }
@@ -161,8 +160,8 @@ func (b bounded) Prompt(run, chunk, finished int, last bool) *policy.Prompt {
 	return bare(b).Prompt(run, chunk, finished, last)
 }
 
-// TestPlantedPages: a checked run finds lists and bounds that are not sent, and heads that attend at home
-// without keys and values there.
+// TestPlantedPages: a checked run detects lists and bounds that are not sent, and heads that attend at
+// home without keys and values there.
 func TestPlantedPages(t *testing.T) {
 	run := func(by string, plant func(policy.Costs) policy.Costs) error {
 		r := rigOf(t, "policy.name=lserve", "policy.lserve.budget=128", "policy.lserve.page=32", "policy.lserve.select_device="+by).replica(equal(3, 300, 100))
@@ -193,7 +192,7 @@ func TestPlantedPages(t *testing.T) {
 	}
 }
 
-// TestQuadErrors: rows of pages in quads are of one size, and banks take turns.
+// TestQuadErrors: rows of pages in quads have one size, and banks alternate.
 func TestQuadErrors(t *testing.T) {
 	for want, sets := range map[string][]string{
 		"policy.lserve.page = 64: expected 128": {"policy.lserve.layout=quad"}, "staggered": {"policy.lserve.layout=quad", "policy.lserve.page=128", "pim.activation=simultaneous"},

@@ -18,7 +18,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// spareFor returns the capacity of a GPU that leaves room for the reservation of so many tokens in the spare memory, beside
+// spareFor returns the GPU memory that leaves room for reserving so many tokens in the spare memory, in addition to
 // activations and the longest prompt.
 func spareFor(t *testing.T, longest, tokens int, sets ...string) string {
 	cfg := rigOf(t, sets...).cfg
@@ -28,9 +28,9 @@ func spareFor(t *testing.T, longest, tokens int, sets ...string) string {
 }
 
 // TestRequestOnEachSide: of two requests one is in the DIMMs, the other in the GPUs' spare memory, which has room for one. With
-// one sub-batch a layer is by hand: vectors of the first go down, the ranks attend, its results come up; meanwhile the GPUs
-// attend for the second; then a block of two rows. 'l3sim gpu iteration' and 'l3sim pim attention' print the parts. Where a step
-// verifies k tokens, all accepted here, vectors and rows are k times as many, and both sides attend with k queries.
+// one sub-batch a layer is by hand: vectors of the first go down, the ranks attend, and its results come up; meanwhile the GPUs
+// attend for the second; then a block of two rows. 'l3sim gpu iteration' and 'l3sim pim attention' print the parts. If a step
+// verifies k tokens, all accepted here, there are k times as many vectors and rows, and both sides attend with k queries.
 func TestRequestOnEachSide(t *testing.T) {
 	const layers, output = 96, 30
 	for _, c := range []struct {
@@ -52,7 +52,7 @@ func TestRequestOnEachSide(t *testing.T) {
 		steps := 0
 		r, _ := drive(t, sets, requests, keep, func(r *loop, x driven) {
 			sub := &x.batch.Sub[0]
-			if steps == 0 && len(sub.Near)+len(sub.Decode) == 0 { // prompts: only the first one's keys and values stay
+			if steps == 0 && len(sub.Near)+len(sub.Decode) == 0 { // prompts: only the first one's keys and values stay on the GPUs
 				for _, p := range sub.Prefill {
 					if p.Near != (p.Request == 0) {
 						t.Fatalf("chunk %+v", p)
@@ -90,7 +90,8 @@ func TestRequestOnEachSide(t *testing.T) {
 	}
 }
 
-// TestSpareIsRefused: what the GPUs cannot do for requests in their spare memory is an error that names both keys.
+// TestSpareIsRefused: combinations that the GPUs do not support for requests in spare memory give an error that
+// names both keys.
 func TestSpareIsRefused(t *testing.T) {
 	for _, c := range []struct{ sets, want string }{
 		{"run.system=gpu-only", `"off" with run.system = gpu-only`},
@@ -111,8 +112,8 @@ func TestSpareIsRefused(t *testing.T) {
 	}
 }
 
-// TestSpareCostsAsGPUOnly: requests in the spare memory take of the GPUs what gpu-only takes for them, kernels that choose among it, and
-// as much of its memory.
+// TestSpareCostsAsGPUOnly: requests in the spare memory take as much GPU time and memory as with gpu-only, including kernels that
+// choose.
 func TestSpareCostsAsGPUOnly(t *testing.T) {
 	requests := []scheduler.Decoding{{Request: 0, Base: 9000, Prompt: 8000}, {Request: 1, Base: 5000, Prompt: 200}, {Request: 2, Base: 30, Prompt: 20}}
 	for _, sets := range [][]string{{}, {"model.kv_bits=8"}, {"model.kv_bits=4"}, {"policy.name=quest"}, {"policy.name=lserve"}, {"policy.name=duo"}} {

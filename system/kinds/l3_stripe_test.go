@@ -12,9 +12,9 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestStripedLayerByHand: a request of 9 units and a part of one on 8 ranksets: the parts' queries go down one
-// after another, one part with the step's own key and value; each attends over its units; outputs come up with a
-// maximum and a sum of 4 bytes a query head, and the block begins with the merge of 8 parts.
+// TestStripedLayerByHand: a request of 9 units and part of another on 8 ranksets. The parts' queries go down one
+// after another, one part with the step's own key and value; each attends over its units. Outputs come up with a
+// maximum and a sum of 4 bytes for each query head, and the block begins with the merge of 8 parts.
 func TestStripedLayerByHand(t *testing.T) {
 	const in, layers, unit = 9*512 + 100, 96, 512
 	sets := []string{"comm.stripe=ranksets", "node.ranksets=8", "node.memory_capacity=2TiB", oneBatch, allAtOnce}
@@ -36,7 +36,7 @@ func TestStripedLayerByHand(t *testing.T) {
 			part := ((lane-int(ranks.Scattered(0)%8))%8 + 8) % 8
 			tokens, vectors, bursts, table := unit, units.Bytes(96*256), int64(6*4), node.CommandTables.Kernels.Stored.Table
 			switch part {
-			case 0: // and a whole unit more
+			case 0: // plus a whole unit
 				tokens = 2 * unit
 			case 1: // with the newest token
 				tokens, vectors, bursts, table = unit+context-9*unit, 3*vectors, 3*bursts, node.CommandTables.Kernels.Table
@@ -48,7 +48,7 @@ func TestStripedLayerByHand(t *testing.T) {
 		for _, end := range ends {
 			up = max(up, end+2*122*units.Nanosecond+cfg.PCIe.Latency+22*625) + max(links.TransferTime(96*(256+4)), refreshed((6*4+1)*4))
 		}
-		merge := g.Pass(1, 96*(9*256+8*4), 0) // eight rows and numbers in, one row out
+		merge := g.Pass(1, 96*(9*256+8*4), 0) // read eight rows with their numbers, write one row
 		want := ps(g.Embedding(1)) + layers*ps(g.QKV(1)) + ps(g.LMHead(1)) + layers*(up+ps(merge)+ps(g.ProjectionFFN(1)))
 		if x.took != want {
 			t.Fatalf("context %d: %v, its tasks in turn %v", context, x.took, want)
@@ -59,7 +59,8 @@ func TestStripedLayerByHand(t *testing.T) {
 	}
 }
 
-// TestStripesOfOnePlace: on one rankset, or one channel, nothing is striped, to the picosecond.
+// TestStripesOfOnePlace: with a single rankset or channel striping changes nothing, to the
+// picosecond.
 func TestStripesOfOnePlace(t *testing.T) {
 	requests := []traces.Request{{ID: 0, Input: 700, Output: 60}, {ID: 1, Input: 40, Output: 50}, {ID: 2, Input: 3000, Output: 9}}
 	for over, set := range map[string]string{"ranksets": "node.ranksets=1", "channels": "node.channels=1"} {
@@ -70,8 +71,9 @@ func TestStripesOfOnePlace(t *testing.T) {
 	}
 }
 
-// TestStripesBalance: over many units ranksets are within a few percent of even, and no rankset takes less
-// in all than without stripes; over channels heads that do not divide over them take what their share is.
+// TestStripesBalance: striped over ranksets, many units are even within a few percent, and no rankset
+// takes less in total than without stripes. Striped over channels, heads that do not divide take the mean
+// channel's time.
 func TestStripesBalance(t *testing.T) {
 	deep.Only(t)
 	requests := []traces.Request{{ID: 0, Input: 60_000, Output: 20}, {ID: 1, Input: 30_000, Output: 20}, {ID: 2, Input: 9_000, Output: 20}}
@@ -86,7 +88,7 @@ func TestStripesBalance(t *testing.T) {
 	if even > 1.06 || uneven < 2 || parts < whole || float64(parts) > 1.05*float64(whole) {
 		t.Errorf("the busiest rankset takes %.3f times the mean, striped %.3f; all take %v, striped %v", uneven, even, whole, parts)
 	}
-	requests = []traces.Request{{ID: 0, Input: 16_000, Output: 20}, {ID: 1, Input: 9_000, Output: 20}} // whose scores fit the buffer whole
+	requests = []traces.Request{{ID: 0, Input: 16_000, Output: 20}, {ID: 1, Input: 9_000, Output: 20}} // all scores fit the buffer
 	_, heads := run(requests, "run.model=llama-3-70b", "policy.name=duo", "comm.head_rotation=none")
 	_, striped := run(requests, "run.model=llama-3-70b", "policy.name=duo", "comm.stripe=channels")
 	if ratio := float64(heads) / float64(striped); ratio < 1.7 || ratio > 2 {

@@ -11,8 +11,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestSuccessiveIterations lays one iteration after another on the same flow, which differ in times, in heads and now and then in what is
-// done at all. Each has the operations of a flow that has laid no other, and ends as that one does layer by layer.
+// TestSuccessiveIterations runs one iteration after another on the same flow; they differ in times, in heads and sometimes in operations.
+// Each has the operations of a new flow, and ends when that one ends layer by layer.
 func TestSuccessiveIterations(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ranksets := rapid.IntRange(1, 4).Draw(t, "ranksets")
@@ -46,7 +46,7 @@ func TestSuccessiveIterations(t *testing.T) {
 	})
 }
 
-// changeCosts draws the costs of the next iteration: other times, now and then another shape.
+// changeCosts draws the costs of the next iteration: other times, sometimes another shape.
 func changeCosts(t *rapid.T, c *iterationCosts) {
 	span := func(high int) units.Duration { return units.Duration(rapid.IntRange(1, high).Draw(t, "next")) }
 	for s := range c.sub {

@@ -15,11 +15,11 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestWindowOfOneRequest: with one request and one sub-batch a layer is its tasks in turn, by
-// hand: q goes down, the ranks attend over what has left the window without an append, outputs
-// come up with a maximum and a sum of 4 bytes a query head, and the block begins with the merge;
-// beside it the GPUs attend over the window. HGCA's ranks have a share of the tokens, and the
-// window's kernel returns its weights.
+// TestWindowOfOneRequest: with one request and one sub-batch a layer is its tasks in sequence, by
+// hand: q goes down, the ranks attend over the tokens that have left the window, without an append,
+// outputs come up with a maximum and a sum of 4 bytes for each query head, and the block begins
+// with the merge. Meanwhile the GPUs attend over the window. HGCA's ranks attend to a share of the
+// tokens, and the window's kernel returns its weights.
 func TestWindowOfOneRequest(t *testing.T) {
 	const in, block, layers = 1500, 64, 96
 	for _, c := range []struct {
@@ -54,7 +54,7 @@ func TestWindowOfOneRequest(t *testing.T) {
 			home := cfg.PCIe.Latency + 16*625 + down + compute + 2*122*units.Nanosecond + cfg.PCIe.Latency + 22*625 + up
 			near := g.Attention()
 			window := ps(near.Decoding(gpu.DecodeBatch{Requests: 1, Tokens: int64(tokens - away), Longest: tokens - away, KVHeads: c.heads, Weights: c.share < 10}))
-			if c.share < 10 { // weights in, averages in and out
+			if c.share < 10 { // read weights, update averages
 				window += ps(g.Pass(1, float64(3*4*(tokens-away)*c.heads), 0))
 			}
 			attention := max(home, window)
@@ -77,8 +77,8 @@ func TestWindowOfOneRequest(t *testing.T) {
 	}
 }
 
-// TestWholeShare: HGCA that keeps everything attends in the DIMMs for as long as a window of
-// the same size does; a larger share is never faster.
+// TestWholeShare: HGCA that keeps everything attends in the DIMMs as long as a window of the same
+// size; a larger share is never faster.
 func TestWholeShare(t *testing.T) {
 	pim := func(sets ...string) (attends, last units.Duration) {
 		r, _ := drive(t, append(sets, "policy.window.window=256", "policy.hgca.window=256", oneBatch, allAtOnce), equal(6, 4000, 12), keep, func(_ *loop, d driven) { last = d.took })
@@ -98,8 +98,8 @@ func TestWholeShare(t *testing.T) {
 	}
 }
 
-// TestNoFasterThanEither: an iteration takes at least what the GPUs do for the windows, and at
-// least what the busiest rankset does for the rest.
+// TestNoFasterThanEither: an iteration takes at least the GPUs' time for the windows, and at least
+// the busiest rankset's for the other tokens.
 func TestNoFasterThanEither(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := drawCosts(t, rapid.IntRange(1, 5).Draw(t, "ranksets"))
@@ -124,8 +124,8 @@ func TestNoFasterThanEither(t *testing.T) {
 	})
 }
 
-// TestEverythingGoesHomeOnce: what a run sends to the DIMMs is what has left the windows at the
-// end of each request, all heads once, with the copies of what is salient.
+// TestEverythingGoesHomeOnce: a run sends to the DIMMs exactly the tokens that have left the
+// windows by each request's end, all heads once, plus the copies of salient tokens.
 func TestEverythingGoesHomeOnce(t *testing.T) {
 	requests := []traces.Request{{ID: 0, Input: 700, Output: 300}, {ID: 1, Input: 40, Output: 500}, {ID: 2, Input: 1300, Output: 2}}
 	for _, c := range []struct {
@@ -166,7 +166,7 @@ func TestEverythingGoesHomeOnce(t *testing.T) {
 	}
 }
 
-// forgetful is a policy of a test that sends nothing home after the prompt.
+// forgetful is a test policy that sends nothing home after the prompt.
 type forgetful struct{ policy.Costs }
 
 func (f forgetful) Decode(requests []policy.Request, run int) *policy.Step {
@@ -175,8 +175,8 @@ func (f forgetful) Decode(requests []policy.Request, run int) *policy.Step {
 	return x
 }
 
-// TestPlantedTraffic: a checked run finds keys and values that stay behind, and costs that are
-// not the policy's.
+// TestPlantedTraffic: a checked run detects keys and values that are not sent, and costs that
+// differ from the policy's.
 func TestPlantedTraffic(t *testing.T) {
 	n := rigOf(t, "policy.name=window", "policy.window.window=64", "policy.window.block=16")
 	hw := n.Hardware
@@ -205,8 +205,8 @@ func TestPlantedTraffic(t *testing.T) {
 	}
 }
 
-// TestWindowPredictions: what the predictors say of the GPUs is what they do for an iteration that
-// decodes, windows and merges among it; of the ranks, that what has left the windows counts.
+// TestWindowPredictions: the predicted GPU time equals that of an iteration, with decoding, windows
+// and merges; for the ranks, the tokens that have left the windows count.
 func TestWindowPredictions(t *testing.T) {
 	busy, seen := units.Duration(0), 0
 	drive(t, []string{"policy.name=window", "policy.window.window=512", allAtOnce}, equal(2, 890, 150), keep, func(r *loop, d driven) {

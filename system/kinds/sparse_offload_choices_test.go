@@ -14,7 +14,7 @@ import (
 	"github.com/l3sim/l3sim/system/flow"
 )
 
-// recordedFile writes a profile of what the heads of a configuration chose in so many steps after a prompt, and returns the setting that names it.
+// recordedFile writes a profile of the choices of a configuration's heads in so many steps after a prompt, and returns the setting that names it.
 func recordedFile(t *testing.T, sets []string, prompt, steps int, choose func(step, layer, head int) [][2]int) string {
 	n := rigOf(t, sets...)
 	shape := flow.PolicyShape(n.Hardware)
@@ -41,8 +41,8 @@ func recordedFile(t *testing.T, sets []string, prompt, steps int, choose func(st
 	return "policy.profile=" + path
 }
 
-// TestRecordedChoicesByHand: six layers choose 500 tokens in each step after a prompt of 9,000, 20 tokens further on than the step before; half of
-// them return to the first choice after three. A buffer of 4,096 has that choice still; one of 500 has what the step before chose, alone.
+// TestRecordedChoicesByHand: six layers choose 500 tokens in each step after a prompt of 9,000, shifted by 20 tokens from step to step; half of
+// them return to the first choice after three steps. A buffer of 4,096 still has that choice; one of 500 has only the previous step's.
 func TestRecordedChoicesByHand(t *testing.T) {
 	sets := slices.Concat(indexedModel, []string{"run.system=sparse-offload", "node.gpus=1", "model.tensor_parallel=1"})
 	file := recordedFile(t, sets, 9000, 7, func(step, layer, _ int) [][2]int {
@@ -68,7 +68,7 @@ func TestRecordedChoicesByHand(t *testing.T) {
 			t.Errorf("a buffer of %d, context %d: %d rows in %v, by hand %d", c.rows, c.context, f.Count, f.took, c.want)
 		}
 	}
-	// A shorter prompt begins before the recording, whose own first step stands for none of its steps but the first.
+	// A shorter prompt begins before the recording; the recording's first step applies only to its first step.
 	_, e := sparseOf(t, file)
 	for context, want := range map[int]int64{5001: 500, 5002: 20} {
 		sub := steps(context)
@@ -77,7 +77,7 @@ func TestRecordedChoicesByHand(t *testing.T) {
 			t.Errorf("context %d: %d rows, by hand %d", context, e.fetch[0][0].Count, want)
 		}
 	}
-	// The remark has the recording's hit rate in place of the assumption: 20, 20, and 10 four times, of 6 times 500.
+	// The remark has the recording's hit rate instead of the assumption: 20, 20, and 10 four times, of 6 times 500.
 	cfg, err := Loader().Load(configs.Options{Sets: append(sets, file)})
 	if err != nil {
 		t.Fatal(err)
@@ -88,7 +88,7 @@ func TestRecordedChoicesByHand(t *testing.T) {
 	if got := recordedHits(cfg.Policy.Choices(), 1, 4096); math.Abs(got-(1-80./3000)) > 1e-12 {
 		t.Errorf("a hit rate of %v", got)
 	}
-	// Pages of 16 tokens: a buffer of 32 tokens has two of them, and not those of two steps before; one of 64 has both.
+	// Pages of 16 tokens: a buffer of 32 tokens has two of them, without those of two steps before; one of 64 has both.
 	p := policy.Profile{Measured: policy.ProfileMeasured{Prompt: 99}, Heads: []policy.ProfileHead{{Chosen: [][][2]int{{{0, 32}}, {{32, 64}}, {{0, 32}}}}}}
 	for rows, want := range map[int]float64{32: 0, 64: 0.5} {
 		if got := recordedHits(p.Choices(), 16, rows); got != want {
@@ -112,7 +112,7 @@ func TestRecordedChoicesByHand(t *testing.T) {
 	}
 }
 
-// TestRecordedChoiceOfOne: a recording in which each step chooses the same has a hit rate of 1 after the first, and takes as long as that.
+// TestRecordedChoiceOfOne: a recording with equal choices in each step has a hit rate of 1 after the first step, and takes the same time.
 func TestRecordedChoiceOfOne(t *testing.T) {
 	sets := slices.Concat(indexedModel, []string{"run.system=sparse-offload", "node.gpus=1", "model.tensor_parallel=1"})
 	file := recordedFile(t, sets, 9000, 5, func(int, int, int) [][2]int { return [][2]int{{100, 600}} })
@@ -128,7 +128,7 @@ func TestRecordedChoiceOfOne(t *testing.T) {
 	}
 }
 
-// TestRecordedPages: pages of keys and values are fetched whole, of heads that choose.
+// TestRecordedPages: heads that choose fetch whole pages of keys and values.
 func TestRecordedPages(t *testing.T) {
 	sets := []string{"run.system=sparse-offload", "run.model=llama-3-8b", "policy.name=quest", "policy.quest.budget=1024", "node.gpus=2", "model.tensor_parallel=2"}
 	file := recordedFile(t, sets, 8000, 3, func(step, layer, head int) [][2]int {
@@ -146,7 +146,7 @@ func TestRecordedPages(t *testing.T) {
 	}
 }
 
-// TestRecordedChoicesRefused: what a recording does not fit is named.
+// TestRecordedChoicesRefused: an error names what a recording does not fit.
 func TestRecordedChoicesRefused(t *testing.T) {
 	sets := slices.Concat(indexedModel, []string{"run.system=sparse-offload"})
 	file := recordedFile(t, sets, 9000, 3, func(int, int, int) [][2]int { return [][2]int{{100, 600}} })
