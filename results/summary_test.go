@@ -46,7 +46,7 @@ func sample() *Summary {
 			},
 			Arrivals: Arrivals{"poisson", 3.25}, Seed: 1, ConfigSHA256: strings.Repeat("0f", 32),
 		},
-		Throughput: Throughput{2345.6789, 5407.433, 5448.4375, 0.425, Goodput{0.975, 0.4125, 5300.75}}, SLO: SLO{TTFT: 2000.5, TBT: 100.125, TBTPercentile: 99},
+		Throughput: Throughput{SimulatedS: 2345.6789, OutputTokensPerS: 5407.433, TotalTokensPerS: 5448.4375, RequestsPerS: 0.425, Goodput: Goodput{0.975, 0.4125, 5300.75}}, SLO: SLO{TTFT: 2000.5, TBT: 100.125, TBTPercentile: 99},
 		Latencies: Latencies{
 			TBT:       Latency{101.25, 99.5, 130.125, 140.5, 160.0625, 2200.5},
 			TBTDecode: Latency{101.125, 99.25, 130.0625, 140.25, 160.03125, 400.25},

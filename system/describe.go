@@ -165,9 +165,6 @@ func remarksOn(cfg *configs.Config) (r remarks) {
 		}
 		r.doubt("GPU %s was never measured: it is %s with %s changed ('l3sim run --dry-run' says more)", name, preset, what)
 	}
-	if m := &cfg.Model; m.Experts > 0 && gpu.NewModelCost(&cfg.GPU.Spec, m).MeasuredExperts() {
-		r.note("%s is a mixture of experts: the kernels of its experts are fitted to measured ones, whole iterations of such a model were never compared with a measurement", m.Name)
-	}
 	if m := &cfg.Model; m.LatentDim > 0 && cfg.GPU.Latent == (gpu.LatentTables{}) {
 		r.note("kernels of latent attention take the parameters of grouped attention, which were not fitted to them")
 	}

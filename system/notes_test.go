@@ -123,14 +123,12 @@ func TestNotesByHand(t *testing.T) {
 			t.Errorf("at %s USD: %s", price, notes)
 		}
 	}
-	// Notes on further assumptions, and when they are absent: experts, latents, prompts from elsewhere, KV heads for channels, and old prices.
+	// Notes on further assumptions, and when they are absent: latents, prompts from elsewhere, KV heads for channels, and old prices.
 	const latent = "run.model=llama-3-8b model.kv_heads=1 model.head_dim=576 model.latent_dim=512 model.nope_dim=128 model.value_dim=128"
 	for _, c := range []struct {
 		sets, want string
 		said       bool
 	}{
-		{"run.system=gpu-only run.model=mixtral-8x7b gpu.fit=h100-sxm.vllm-0.24", "is a mixture of experts: the kernels of its experts are fitted to measured ones", true},
-		{"run.system=gpu-only run.model=llama-3-8b gpu.preset=h100-sxm", "mixture of experts", false},
 		{"run.system=gpu-only gpu.preset=a100-sxm-80gb " + latent, "kernels of latent attention take the parameters of grouped attention", true},
 		{"run.system=gpu-only gpu.preset=a100-sxm-80gb run.model=llama-3-8b", "latent attention", false},
 		{"run.system=gpu-only run.model=llama-3-8b gpu.fit=h100-sxm.vllm-0.24 model.weight_bits=8", "model.weight_bits = 8 leaves inputs of products at 16 bits (W8A16)", true},
@@ -284,7 +282,7 @@ func TestDoubts(t *testing.T) {
 		{[]string{"gpu.preset=h200-sxm"}, "kernels beyond what h200-sxm was measured at take 20.2%", ""},
 		{[]string{"gpu.preset=h200-sxm", "gpu.name=x", "gpu.memory_capacity=192GB", "gpu.sms=99", "gpu.memory_bandwidth=9TB/s", "gpu.power.idle_w=1", "gpu.power.limit_w=999"},
 			"GPU x was never measured: it is h200-sxm with 5 keys changed ('l3sim run --dry-run' says more)", "price list prices-2026-06 has no GPU x"},
-		{[]string{"run.model=mixtral-8x7b", "run.system=gpu-only", "gpu.preset=h200-sxm", "gpu.fit=h200-sxm.vllm-0.24"}, "", "mixtral-8x7b is a mixture of experts: the kernels of its experts are fitted to measured ones, whole"},
+		{[]string{"run.model=mixtral-8x7b", "run.system=gpu-only", "gpu.preset=h200-sxm", "gpu.fit=h200-sxm.vllm-0.24"}, "", ""},
 		{[]string{"run.model=mixtral-8x7b"}, "of the GPUs' time is of kernels that were never measured on any GPU here ('l3sim support' lists them)", ""},
 		{[]string{"run.model=mixtral-8x7b", "model.expert_bits=4"}, "of kernels that were never measured", ""},
 	} {
