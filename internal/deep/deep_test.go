@@ -120,6 +120,7 @@ func TestUntilGivesUp(t *testing.T) {
 func TestFailuresAreRepeated(t *testing.T) {
 	setFlag(t, "rapid.checks", "10")
 	setFlag(t, "rapid.nofailfile", "true")
+	setFlag(t, "rapid.shrinktime", "10m") // the smallest case, however busy the machine is
 	var none []int
 	ends := map[string]func(*rapid.T){
 		"Fatal": func(c *rapid.T) { c.Fatal("too large") }, "Error": func(c *rapid.T) { c.Error("too large") },
