@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,10 +11,11 @@ import (
 )
 
 // Choices is the tokens that heads of one sequence chose, step by step, as the file policy.profile has them (ProfileHead.Chosen). Steps are
-// those after the prompt, in turn. What its methods return are means over the heads that chose.
+// those after the prompt, in turn. What its methods return are means over the heads that chose. It is not safe for concurrent use.
 type Choices struct {
 	prompt int
-	heads  [][][][2]int // by head and step, ranges
+	heads  [][][][2]int      // by head and step, ranges
+	groups map[int][]float64 // results of Groups, by size
 }
 
 // Choices returns the choices of the profile that ReadFiles has read, nil where it has none.
@@ -52,6 +54,24 @@ func (c *Choices) Groups(size int) []float64 {
 		}
 	}
 	return c.mean(groups)
+}
+
+// Touched returns in how many groups of size successive tokens a step of that context has chosen ones: as the nearest recorded step, rounded up,
+// but no fewer than hold as many as are chosen now, and no more than the context has. Of nil, which recorded nothing, it is the function Touched.
+func (c *Choices) Touched(context, chosen, size int) int {
+	if c == nil {
+		return Touched(context, chosen, size)
+	}
+	groups, known := c.groups[size]
+	if !known {
+		groups = c.Groups(size)
+		if c.groups == nil {
+			c.groups = map[int][]float64{}
+		}
+		c.groups[size] = groups
+	}
+	recorded := int(math.Ceil(groups[c.Step(context)] - 1e-9))
+	return min(max(recorded, (chosen+size-1)/size), (context+size-1)/size)
 }
 
 // Misses returns how many pages, by step, a GPU does not have that keeps as many of a head as it has used last. Its memory is empty before

@@ -134,6 +134,48 @@ func TestMissesCounted(t *testing.T) {
 	})
 }
 
+// TestTouchedAsRecorded: a mean over heads is rounded up, a group that is recorded counts once however many of its tokens are chosen, and a step holds
+// what it chooses now in a context that has as many groups.
+func TestTouchedAsRecorded(t *testing.T) {
+	c := choicesOf(100, [][][2]int{{{0, 5}}, {{0, 40}, {90, 92}}}, [][][2]int{{{0, 5}}, {{3, 4}}})
+	for _, x := range []struct{ context, chosen, size, want int }{
+		{101, 5, 10, 1},
+		{102, 5, 10, 3},  // five groups and one
+		{102, 1, 16, 3},  // 0, 1, 2 and 5, and one: 2.5
+		{102, 42, 10, 5}, // 42 tokens fill more
+		{102, 5, 1, 22},  // 42 and one
+		{120, 5, 10, 3},  // as the last step
+		{60, 5, 10, 1},   // as the first
+		{20, 20, 10, 2},
+		{12, 50, 10, 2}, // no more than there are
+	} {
+		if got := c.Touched(x.context, x.chosen, x.size); got != x.want {
+			t.Errorf("%+v: %d groups", x, got)
+		}
+	}
+	if got, want := (*Choices)(nil).Touched(1000, 100, 16), Touched(1000, 100, 16); got != want {
+		t.Errorf("%d groups without a recording, %d of random tokens", got, want)
+	}
+}
+
+// TestTouchedOfRandomChoices: many heads that choose their newest token and others at random touch as many groups as Touched has for them.
+func TestTouchedOfRandomChoices(t *testing.T) {
+	const context, chosen, heads = 1003, 60, 400
+	rng := rand.New(rand.NewPCG(3, 1))
+	var all [][][][2]int
+	for range heads {
+		tokens := append(rng.Perm(context - 1)[:chosen-1], context-1)
+		all = append(all, [][][2]int{tokensOf(tokens...)})
+	}
+	c := choicesOf(context-1, all...)
+	for _, size := range []int{1, 7, 16, 48, 512} {
+		// The newest group may be short, which Touched leaves out: at most one group less.
+		if got, want := c.Touched(context, chosen, size), Touched(context, chosen, size); got > want+1 || got < want-1 {
+			t.Errorf("%d groups of %d, by the closed form %d", got, size, want)
+		}
+	}
+}
+
 // TestStepOfContext: a context outside the recorded steps uses the nearest one.
 func TestStepOfContext(t *testing.T) {
 	c := choicesOf(10, make([][][2]int, 3))

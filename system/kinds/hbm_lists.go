@@ -25,7 +25,8 @@ func (e *hbmPIM) batch(c *policy.Class) (b gpu.DecodeBatch, rows float64) {
 }
 
 // list returns the tokens of a request that the units read for each head of a class, and the rows that they open beyond those that these
-// tokens fill. For tokens chosen one by one, the units read whole columns across all units, and weigh tokens that were not chosen with 0.
+// tokens fill. For tokens chosen one by one, at random places or as recorded, the units read whole columns across all units, and weigh tokens
+// that were not chosen with 0.
 func (e *hbmPIM) list(c *policy.Class, request int) (tokens int, rows float64) {
 	chosen := c.Tokens[request]
 	if c.Chosen == 0 || chosen == e.Attends.Requests[request].Context {
@@ -33,12 +34,14 @@ func (e *hbmPIM) list(c *policy.Class, request int) (tokens int, rows float64) {
 	}
 	context := e.Attends.Requests[request].Context
 	columns := (context + e.ways - 1) / e.ways
-	tokens = context - (columns-policy.Touched(context, chosen, e.ways))*e.ways
+	tokens = context - (columns-e.recorded.Touched(context, chosen, e.ways))*e.ways
 	if e.stack == nil || tokens == context {
 		return tokens, 0
 	}
 	keys, values, passes := e.stack.RowTokens()
-	further := func(row int) float64 { return float64(max(0, policy.Touched(context, chosen, row)-(tokens+row-1)/row)) }
+	further := func(row int) float64 {
+		return float64(max(0, e.recorded.Touched(context, chosen, row)-(tokens+row-1)/row))
+	}
 	return tokens, further(keys) + float64(float64(passes)*further(values))
 }
 

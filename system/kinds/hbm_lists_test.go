@@ -2,11 +2,14 @@ package kinds
 
 import (
 	"math"
+	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/units"
 )
 
 // TestUnitsReadChosenTokens: for 2,048 of 100,000 tokens, units in HBM read the 1,762 of 6,250 columns of 16 tokens with any chosen one. With
@@ -52,6 +55,65 @@ func TestUnitsReadChosenTokens(t *testing.T) {
 		if got, rows := e.list(&short, 0); got != 2048 || rows != 0 {
 			t.Errorf("%s: %d tokens and %v rows of a short context", model, got, rows)
 		}
+	}
+}
+
+// TestUnitsReadRecordedTokens: units in HBM read the columns and open the rows that the recorded step of a context has, counted here token by token
+// as a mean over the heads of six layers. Recorded random choices cost what random places do; tokens in succession open no further row.
+func TestUnitsReadRecordedTokens(t *testing.T) {
+	const prompt, chosen = 20_000, 500
+	sets := slices.Concat(indexedModel, []string{"run.system=hbm-pim", "node.gpus=1", "model.tensor_parallel=1", "hbm_pim.model=commands"})
+	rng := rand.New(rand.NewPCG(11, 30))
+	random := map[[2]int][][2]int{} // by step and layer
+	file := recordedFile(t, sets, prompt, 4, func(step, layer, _ int) (ranges [][2]int) {
+		if step == 3 { // in succession, from the start of a row of keys and values on
+			return [][2]int{{12288, 12288 + chosen}}
+		}
+		tokens := append(rng.Perm(prompt + step)[:chosen-1], prompt+step)
+		slices.Sort(tokens)
+		for _, x := range tokens {
+			ranges = append(ranges, [2]int{x, x + 1})
+		}
+		random[[2]int{step, layer}] = ranges
+		return ranges
+	})
+	e, plain := rigOf(t, append(sets, file)...).hbm(), rigOf(t, sets...).hbm()
+	list := func(e *hbmPIM, context int) (int, float64, units.Duration) {
+		c := e.Attends.Decode([]scheduler.Decoding{{Base: int64(context), Prompt: int32(context) - 1}}, 0, 0).Attend[0]
+		tokens, rows := e.list(&c, 0)
+		return tokens, rows, e.class(&c)
+	}
+	keys, values, passes := e.stack.RowTokens()
+	for step := range 3 {
+		context := prompt + 1 + step
+		groups := func(size int) int { // that any token is in: the mean over layers, rounded up
+			sum := 0
+			for layer := range 6 {
+				has := map[int]bool{}
+				for _, r := range random[[2]int{step, layer}] {
+					has[r[0]/size] = true
+				}
+				sum += len(has)
+			}
+			return (sum + 5) / 6
+		}
+		want := context - ((context+15)/16-groups(16))*16
+		rowsOf := func(tokens, size int) int { return (tokens + size - 1) / size }
+		further := max(0, groups(keys)-rowsOf(want, keys)) + passes*max(0, groups(values)-rowsOf(want, values))
+		tokens, rows, took := list(e, context)
+		if tokens != want || rows != float64(further) || further == 0 {
+			t.Errorf("context %d: %d tokens and %v rows, counted %d and %d", context, tokens, rows, want, further)
+		}
+		if _, _, anywhere := list(plain, context); math.Abs(took.Seconds()/anywhere.Seconds()-1) > 0.02 {
+			t.Errorf("context %d: %v, of tokens at random places %v", context, took, anywhere)
+		}
+	}
+	tokens, rows, took := list(e, prompt+4)
+	if want := 512 - 16 + (prompt+4-1)%16 + 1; tokens != want || rows != 0 { // 32 columns, as if the newest were one of them
+		t.Errorf("%d tokens and %v rows of %d in succession, want %d and none", tokens, rows, chosen, want)
+	}
+	if _, _, anywhere := list(plain, prompt+4); took >= anywhere {
+		t.Errorf("in succession %v, at random places %v", took, anywhere)
 	}
 }
 

@@ -181,9 +181,10 @@ type hbmPIM struct {
 	chooses bool             // the policy is not dense: GPUs choose and keep statistics
 	groups  [2]gpus.Grouping // by sub-batch: shared prefixes that the GPUs read once while the units attend
 
-	ways     int     // tokens that the units of a channel read at once
-	launches bool    // units take the fixed time of the GPUs' kernel, too
-	reading  reading // of contiguous data
+	ways     int             // tokens that the units of a channel read at once
+	launches bool            // units take the fixed time of the GPUs' kernel, too
+	reading  reading         // of contiguous data
+	recorded *policy.Choices // nil: chosen tokens lie anywhere with equal chance
 	// Scratch if each request is in one channel; empty if heads are dealt over all.
 	loads   []channelLoad
 	seconds []float64
@@ -208,6 +209,7 @@ func assembleHBMPIM(n *Setup) Assembly {
 		GPUs:     gpus.New(n.Hardware),
 		factor:   h.BandwidthFactor,
 		launches: h.KernelOverhead,
+		recorded: cfg.Policy.Choices(),
 	}
 	e.units.StoreValuesApart(h.QueriesPerRead)
 	query, kv := cfg.Model.ShardHeads()

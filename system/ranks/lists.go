@@ -40,7 +40,7 @@ func (d *Devices) list(c *policy.Class, request, context int) (tokens, rows, las
 		return tokens, (tokens + row - 1) / row, (tokens-1)%row + 1
 	}
 	if c.Chosen > 0 {
-		return d.singles(tokens, context)
+		return d.singles(tokens, context, context)
 	}
 	pages := (context + page - 1) / page
 	newest := context - (pages-1)*page
@@ -60,9 +60,9 @@ func (d *Devices) list(c *policy.Class, request, context int) (tokens, rows, las
 	switch {
 	case d.recorded != nil:
 		if c.PerQueryHead {
-			tokens = (min(max(d.recordedGroups(context, page), key.chosen), pages)-1)*page + newest
+			tokens = (d.recorded.Touched(context, key.chosen*page, page)-1)*page + newest
 		}
-		rows = d.recordedGroups(context, row)
+		rows = d.recorded.Touched(context, tokens, row)
 	case c.Rows != nil && row == 512:
 		if c.PerQueryHead { // whole pages of what was measured, the newest among them
 			tokens = max(c.Read[request]-newest+page-1, 0)/page*page + newest
@@ -73,36 +73,32 @@ func (d *Devices) list(c *policy.Class, request, context int) (tokens, rows, las
 	return tokens, min(max(rows, least), most), (newest-1)%row + 1
 }
 
-// singles is list for tokens that are chosen one by one. All banks read the same columns, so units read whole chunks, and the rank's unit
-// weighs tokens that were not chosen with 0.
-func (d *Devices) singles(chosen, context int) (tokens, rows, last int) {
+// singles is list for tokens that are chosen one by one among of tokens: all of a context, or those of a part of it. All banks read the same columns,
+// so units read whole chunks, and the rank's unit weighs tokens that were not chosen with 0.
+func (d *Devices) singles(chosen, of, context int) (tokens, rows, last int) {
 	row, chunk := d.Table.RowTokens(), d.Table.ChunkTokens()
-	key := listOf{1, context, chosen, 1}
+	key := listOf{1, of, chosen, 1}
 	l, known := d.lists[key]
-	if !known {
-		l = pageList{pages: policy.Touched(context, chosen, chunk), rows: policy.Touched(context, chosen, row)}
+	switch {
+	case d.recorded != nil:
+		l = pageList{pages: d.recordedPart(chosen, of, context, chunk), rows: d.recordedPart(chosen, of, context, row)}
+	case !known:
+		l = pageList{pages: policy.Touched(of, chosen, chunk), rows: policy.Touched(of, chosen, row)}
 		d.lists[key] = l
 	}
-	chunks := (context + chunk - 1) / chunk
-	if d.recorded != nil {
-		l = pageList{pages: min(max(d.recordedGroups(context, chunk), (chosen+chunk-1)/chunk), chunks), rows: d.recordedGroups(context, row)}
-	}
-	if tokens = context - (chunks-l.pages)*chunk; tokens == context {
+	chunks := (of + chunk - 1) / chunk
+	if tokens = of - (chunks-l.pages)*chunk; tokens == of {
 		return tokens, (tokens + row - 1) / row, (tokens-1)%row + 1
 	}
-	newest := context - (chunks-1)*chunk
-	return tokens, min(max(l.rows, (tokens+row-1)/row), (context+row-1)/row), newest
+	newest := of - (chunks-1)*chunk
+	return tokens, min(max(l.rows, (tokens+row-1)/row), (of+row-1)/row), newest
 }
 
-// recordedGroups returns in how many groups of size successive tokens the recorded choice of a step of that context lies, a mean over heads that is
-// rounded up.
-func (d *Devices) recordedGroups(context, size int) int {
-	groups, known := d.groups[size]
-	if !known {
-		groups = d.recorded.Groups(size)
-		d.groups[size] = groups
-	}
-	return ceil(groups[d.recorded.Step(context)])
+// recordedPart returns in how many groups of size tokens the chosen ones among of tokens of a context lie: these tokens' share of the groups that
+// the recorded step of that context has.
+func (d *Devices) recordedPart(chosen, of, context, size int) int {
+	n := ceilShare(int64(d.recorded.Touched(context, 0, size))*int64(of), context)
+	return min(max(int(n), (chosen+size-1)/size), (of+size-1)/size)
 }
 
 // quadTokens is list for pages in quads. All quads but the last ones have equally many pages, and a row has a page of each.

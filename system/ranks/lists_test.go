@@ -138,6 +138,10 @@ func TestRecordedLists(t *testing.T) {
 	if chunk != 16 {
 		t.Errorf("chunks of %d tokens", chunk)
 	}
+	// A part of 4 of 16 rows has its share of the 66 recorded chunks and 4 rows, 2,048 of 8,162: 16.6 and 1.004.
+	if tokens, rows, last := d.singles(176, 2048, context); tokens != 17*16 || rows != 2 || last != 16 {
+		t.Errorf("a part: %d tokens in %d rows, %d in the last, by hand 272, 2 and 16", tokens, rows, last)
+	}
 	n := benchOf(t, "run.model=llama-3-8b", "policy.name=lserve")
 	if devicesOf(n).recorded != nil {
 		t.Error("choices without a profile")

@@ -25,11 +25,10 @@ type Devices struct {
 	PIMPeak   units.Bandwidth // of all the replica's ranks
 	attended  tallies
 	lists     map[listOf]pageList
-	recorded  *policy.Choices   // nil: lists lie anywhere with equal chance
-	groups    map[int][]float64 // of recorded, by their size: see Choices.Groups
-	decodes   []decodeTraffic   // transfers of a group with all heads at home, by its number of requests
-	moved     decodeTraffic     // scratch of moves
-	predicted []GroupCost       // scratch of layerPIM, one a rankset
+	recorded  *policy.Choices // nil: lists lie anywhere with equal chance
+	decodes   []decodeTraffic // transfers of a group with all heads at home, by its number of requests
+	moved     decodeTraffic   // scratch of moves
+	predicted []GroupCost     // scratch of layerPIM, one a rankset
 }
 
 // headMap says which heads of a request attend on which channel and rankset.
@@ -102,7 +101,7 @@ func New(h *flow.Hardware, a *flow.Attends, k *Kernels) *Devices {
 	d.Fixed = cfg.Comm.HeadRotation == scheduler.RotateNone
 	d.Rest = d.beyond()
 	d.single, d.lists = d.uneven || d.differs(), map[listOf]pageList{}
-	d.recorded, d.groups = cfg.Policy.Choices(), map[int][]float64{}
+	d.recorded = cfg.Policy.Choices()
 	d.tokenBytes, d.boundBytes = d.Attends.KV(1)/units.Bytes(cfg.Model.KVHeads), units.Bytes(2*cfg.Model.HeadDim*cfg.Model.ElementBits+7)/8
 	if cfg.HeadShape().ScaleBytes > 0 {
 		d.scales = 1

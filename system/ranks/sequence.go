@@ -158,7 +158,7 @@ func (d *Devices) tallyPartsOfList(chosen, context int, heads int64) {
 			table = d.Table
 		}
 		if n := d.Stripe.part(context, part); n > 0 {
-			read, rows, _ := d.singles((chosen*n+context-1)/context, n)
+			read, rows, _ := d.singles((chosen*n+context-1)/context, n, context)
 			d.tallyList(table, read, rows, heads)
 		}
 	}

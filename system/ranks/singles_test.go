@@ -120,7 +120,7 @@ func TestPartsOfChoices(t *testing.T) {
 	const context = 8 * 112 * 20
 	d, whole := indexedDevices(t, "comm.stripe=channels", "model.index_top_k=80"), indexedDevices(t, "model.index_top_k=80")
 	x := d.stepAt(context)
-	read, rows, last := d.singles(80/8, context/8)
+	read, rows, last := d.singles(80/8, context/8, context)
 	for part := range 8 {
 		clocks, drain, attends, fresh := d.partClocks(&x.Attend[0], 0, part)
 		table := d.Stored.Table

@@ -148,7 +148,7 @@ func (d *Devices) partClocks(c *policy.Class, request, part int) (clocks, drain 
 		s = &d.Sequence
 	}
 	if chosen := c.Tokens[request]; chosen < all {
-		read, rows, last := d.singles((chosen*tokens+all-1)/all, tokens)
+		read, rows, last := d.singles((chosen*tokens+all-1)/all, tokens, all)
 		clocks = s.Table.ListInSequence(read, rows, last)
 		return clocks, s.Table.ListAlone(read, rows) - clocks, true, fresh
 	}
