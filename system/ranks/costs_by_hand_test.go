@@ -181,8 +181,9 @@ func TestHeadsOfByHand(t *testing.T) {
 						d.Stripe.lanes = false
 					}
 				}
-				if got := d.headsOf(heads, first, 99, -1); got != on[0] {
-					t.Fatalf("part %d of %d heads on any channel: %d, by hand %d", first, heads, got, on[0])
+				last := (heads + channels - 1) % channels // channel of the last head's first part
+				if got := d.headsOf(heads, first, 99, -1); got != on[last] {
+					t.Fatalf("part %d of %d heads on the fullest channel: %d, by hand %d", first, heads, got, on[last])
 				}
 			}
 			if d.onChannel(heads) != most {

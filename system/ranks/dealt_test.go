@@ -7,16 +7,18 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/scheduler"
 )
 
-// dealtNodes have 8, 4 and 12 KV heads on 16, 16 and 8 channels, whole and striped.
+// dealtNodes have 8, 4 and 12 KV heads on 16, 16 and 8 channels, and half of 8 on 8, whole and striped.
 func dealtNodes(t *testing.T) map[string]*bench {
 	nodes := map[string]*bench{}
 	for model, sets := range map[string][]string{
 		"8 on 16": {"run.model=llama-3-70b", "model.tensor_parallel=8"},
 		"4 on 16": {"run.model=qwen2-7b", "model.tensor_parallel=8"},
 		"12 on 8": {"run.model=gpt-89b", "model.heads=24", "model.kv_heads=12", "model.tensor_parallel=4"},
+		"4 of 8":  {"run.model=llama-3-70b", "policy.name=duo"},
 	} {
 		for _, stripe := range []string{scheduler.StripeNone, scheduler.StripeChannels, scheduler.StripeRanksets} {
 			nodes[model+", "+stripe] = benchOf(t, append(sets, "model.layers=1", "comm.stripe="+stripe)...)
@@ -49,14 +51,20 @@ func TestDealtHeads(t *testing.T) {
 func checkDealt(t *rapid.T, n *bench) {
 	d, sub := devicesOf(n), drawSub(t)
 	d.Fixed = rapid.Bool().Draw(t, "fixed")
-	if d.Rest != n.cfg.Model.KVHeads%d.channels {
-		t.Fatalf("%d heads on %d channels leave %d", n.cfg.Model.KVHeads, d.channels, d.Rest)
+	x, heads := d.Attends.Decode(sub.Decode, 0, 0), 0 // on ranks
+	for i := range x.Attend {
+		if x.Attend[i].Device == policy.Home {
+			heads += x.Attend[i].Heads
+		}
+	}
+	if d.Rest != heads%d.channels {
+		t.Fatalf("%d heads on %d channels leave %d", heads, d.channels, d.Rest)
 	}
 	if !d.Fixed {
 		d.Rotate(&scheduler.Batch{Sub: []scheduler.SubBatch{sub, {}}})
 	}
 	groups := make([]GroupCost, n.cfg.Node.Ranksets)
-	d.FillGroups(groups, &sub, d.Attends.Decode(sub.Decode, 0, 0), 0)
+	d.FillGroups(groups, &sub, x, 0)
 	clocks, most := make([][]int64, len(groups)), make([]int64, len(groups))
 	for i := range clocks {
 		clocks[i] = make([]int64, d.channels)
@@ -78,7 +86,7 @@ func checkDealt(t *rapid.T, n *bench) {
 				s = &d.Stored
 			}
 			on := make([]int64, d.channels)
-			for head := range n.cfg.Model.KVHeads {
+			for head := range heads {
 				channel := d.Begins(r.Request) + head
 				if d.Stripe.Parts > 0 && !d.Stripe.lanes {
 					channel += part

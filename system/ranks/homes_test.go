@@ -184,8 +184,8 @@ func TestTalliesOfPages(t *testing.T) {
 // TestFullestChannel: if heads begin on channel 0, head h has unit u of 16 tokens on channel (h + u) mod 4.
 func TestFullestChannel(t *testing.T) {
 	d := new(Devices)
-	d.channels, d.uneven, d.Stripe = 4, true, stripe{Parts: 4, tokens: 16}
-	for heads := 1; heads <= 6; heads++ {
+	d.channels, d.Stripe = 4, stripe{Parts: 4, tokens: 16}
+	for _, heads := range []int{1, 2, 3, 5, 6} {
 		for _, c := range [][2]int{{0, 1}, {0, 16}, {0, 40}, {10, 16}, {16, 16}, {30, 50}, {64, 128}, {33, 5}} {
 			var on [4]int
 			for token := c[0]; token < c[0]+c[1]; token++ {
@@ -204,11 +204,10 @@ func TestFullestChannel(t *testing.T) {
 			}
 		}
 	}
-	d.uneven = false
-	if d.fullest(3, 0, 16) != -1 {
+	if d.fullest(8, 0, 16) != -1 {
 		t.Error("one channel has most where all have as many")
 	}
-	if d.uneven, d.Stripe.lanes = true, true; d.fullest(3, 0, 16) != -1 {
+	if d.Stripe.lanes = true; d.fullest(3, 0, 16) != -1 {
 		t.Error("one channel has most where parts are ranksets")
 	}
 }

@@ -142,6 +142,9 @@ func TestRecordedLists(t *testing.T) {
 	if tokens, rows, last := d.singles(176, 2048, context); tokens != 17*16 || rows != 2 || last != 16 {
 		t.Errorf("a part: %d tokens in %d rows, %d in the last, by hand 272, 2 and 16", tokens, rows, last)
 	}
+	if tokens, rows, last := d.singles(2048, 2048, context); tokens != 2048 || rows != 4 || last != 512 {
+		t.Errorf("a whole part: %d tokens in %d rows, %d in the last", tokens, rows, last)
+	}
 	n := benchOf(t, "run.model=llama-3-8b", "policy.name=lserve")
 	if devicesOf(n).recorded != nil {
 		t.Error("choices without a profile")

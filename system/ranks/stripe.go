@@ -49,8 +49,8 @@ func (d *Devices) lane(request, offset int32, part, lanes int) int {
 }
 
 // headsOf returns how many heads a channel has of a part, for a request whose heads begin on channel first. With a channel of
-// -1 it is any channel or, if heads begin on channel 0, the fullest. If parts are channels, head h has part p on channel
-// (first + h + p) mod channels.
+// -1 it is the fullest if heads begin on channel 0: over all parts, which do not get longer, the channel of the last head's first part. If parts are
+// channels, head h has part p on channel (first + h + p) mod channels.
 func (d *Devices) headsOf(heads, part, first, channel int) int {
 	switch {
 	case d.Stripe.lanes && channel < 0:
@@ -58,7 +58,7 @@ func (d *Devices) headsOf(heads, part, first, channel int) int {
 	case d.Stripe.lanes:
 		return d.dealt(heads, first, channel)
 	case channel < 0:
-		return d.dealt(heads, part, 0)
+		return d.dealt(heads, part, (heads+d.channels-1)%d.channels)
 	}
 	return d.dealt(heads, first+part, channel)
 }
@@ -66,7 +66,7 @@ func (d *Devices) headsOf(heads, part, first, channel int) int {
 // attendStriped adds attention at home to the groups of the lanes that have parts of their requests. With alone, as in
 // predictions, a part hides behind no other. If heads do not divide, a lane takes as long as its busiest channel.
 func (d *Devices) attendStriped(groups []GroupCost, requests []scheduler.Decoding, x *policy.Step, alone bool) {
-	apart := d.uneven && !alone
+	apart := d.single && !alone
 	if apart {
 		d.loadLanes(groups, requests, x)
 	}
@@ -216,7 +216,7 @@ func (d *Devices) loadStriped(groups []GroupCost, cargoOf func(*GroupCost) *Carg
 // fullest returns the channel that gets most of the tokens of heads that begin on channel 0; -1 if all get the
 // same.
 func (d *Devices) fullest(heads, from, tokens int) (fullest int) {
-	if !d.uneven || d.Stripe.lanes {
+	if heads%d.channels == 0 || d.Stripe.lanes {
 		return -1
 	}
 	most := 0

@@ -38,15 +38,25 @@ func TestPartsHaveEverything(t *testing.T) {
 		if sum != heads {
 			t.Fatalf("%d parts of %d heads on a channel", sum, heads)
 		}
-		first, channel, on := rapid.IntRange(0, s.Parts-1).Draw(t, "first"), rapid.IntRange(0, s.Parts-1).Draw(t, "channel"), 0
+		on, fullest := make([]int, s.Parts), 0
+		for part, n := range want {
+			fullest += d.headsOf(heads, part, 0, -1) * n
+			for head := range heads {
+				on[(head+part)%s.Parts] += n
+			}
+		}
+		if fullest != slices.Max(on) {
+			t.Fatalf("%d tokens of heads on the fullest channel, counted %v", fullest, on)
+		}
+		first, channel, some := rapid.IntRange(0, s.Parts-1).Draw(t, "first"), rapid.IntRange(0, s.Parts-1).Draw(t, "channel"), 0
 		part := rapid.IntRange(0, s.Parts-1).Draw(t, "part")
 		for head := range heads {
 			if (first+head+part)%s.Parts == channel {
-				on++
+				some++
 			}
 		}
-		if got := d.headsOf(heads, part, first, channel); got != on {
-			t.Fatalf("part %d of %d of %d heads is on channel %d, want %d", part, got, heads, channel, on)
+		if got := d.headsOf(heads, part, first, channel); got != some {
+			t.Fatalf("part %d of %d of %d heads is on channel %d, want %d", part, got, heads, channel, some)
 		}
 	})
 }
