@@ -79,6 +79,15 @@ func TestSparseOffloadByHand(t *testing.T) {
 	}
 }
 
+// TestSparseOffloadCountsLayers: of the layers GISGIS, four attend to 500 chosen tokens each, in runs that lie apart.
+func TestSparseOffloadCountsLayers(t *testing.T) {
+	_, e := sparseOf(t, "sparse_offload.hit_rate=0", "model.layer_pattern=GIS")
+	e.runs(t, steps(10000))
+	if e.Rows != 4*500 || e.Moved != 4*500*144 {
+		t.Errorf("%d rows of %v in all, by hand 2,000", e.Rows, e.Moved)
+	}
+}
+
 // TestSparseTwoByHand: two sub-batches of one request each. If the fetch is shorter than the other's kernels, the iteration is that of the
 // kernels, slowed by the fetches' share of the GPU, and the joins.
 func TestSparseTwoByHand(t *testing.T) {
@@ -318,6 +327,9 @@ func TestSparseOffloadShares(t *testing.T) {
 		e := rigOf(t, slices.Concat(indexedModel, []string{"run.system=sparse-offload", "node.gpus=2", "model.tensor_parallel=2", "node.channels=" + channels, "pcie.gpus_per_uplink=1"})...).replica(nil).Engine.(*sparseOffload)
 		if math.Abs(float64(e.link)/want-1) > 1e-9 {
 			t.Errorf("%s channels: %v a GPU, by hand %v", channels, e.link, want)
+		}
+		if want := 8 * 32 / (16.8 * 108); math.Abs(e.taken-want) > 1e-12 { // of each GPU, which fetches for itself
+			t.Errorf("a fetch takes %v of a GPU, by hand %v", e.taken, want)
 		}
 	}
 }
