@@ -125,12 +125,58 @@ git update-ref refs/remotes/origin/main main`); err != nil {
 			if err != nil || !strings.Contains(string(read(t, filepath.Join(repository, "again/summary.md"))), "4 points, equal in every metric") {
 				t.Errorf("%v\n%s", err, out)
 			}
-			for flags, want := range map[string]string{"designs/design.toml again": "again: it exists already", "no.toml new": "no.toml: expected a sweep file", "designs/design.toml new --rules x": "compare.sh SWEEP OUT"} {
+			for flags, want := range map[string]string{
+				"designs/design.toml again":                     "again: it exists already",
+				"no.toml new":                                   "no.toml: expected a sweep file",
+				"designs/design.toml new --rules x":             "compare.sh SWEEP OUT",
+				"designs/design.toml new --base origin/nothing": "origin/nothing: expected a commit of this repository: fetch it first",
+				"$PWD/designs/design.toml new --base main":      "with --base, expected a path from here",
+			} {
 				if out, err := shell(script + " " + flags); err == nil || !strings.Contains(out, want) {
 					t.Errorf("%s: %v\n%s", flags, err, out)
 				}
 			}
 		})
+	}
+}
+
+// TestCompareFirst runs examples/ci/compare.sh without a repository on a sweep one of whose points has no room for its weights: without a
+// baseline, with a rule that is none, against a folder that is no sweep, and against the first results.
+func TestCompareFirst(t *testing.T) {
+	deep.Only(t)
+	script, err := filepath.Abs(filepath.Join(examples, "ci/compare.sh"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	linked(t, dir)
+	text := "[set]\nrun.requests = 2\n[grid]\nrun.model = [\"llama-3-8b\", \"llama-3-70b\"]\nmodel.tensor_parallel = [1, 8]\n"
+	if err := os.WriteFile(filepath.Join(dir, "fails.toml"), []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		flags   string
+		exit    int
+		says    string // on the terminal
+		summary string
+	}{
+		{"fails.toml a --baseline stored --rule 'output_tokens_per_s<2'", 0, "1 point of 4 failed", "No baseline to compare with in stored: these are the first results."},
+		{"fails.toml b --rule 'output_tokens<<2'", 2, `--fail-if = "output_tokens<<2": expected METRIC<NUMBER%`, ""},
+		{"fails.toml c --baseline a", 2, "a: expected a folder that --out named", ""},
+		{"fails.toml d --baseline a/new --rule 'output_tokens_per_s<-2%'", 0, "1 point of 4 failed", "4 points, 3 equal, 1 still fails"},
+	} {
+		cmd := exec.Command("sh", "-c", script+" "+c.flags)
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), "L3SIM="+filepath.Join(dir, "l3sim"))
+		out, _ := cmd.CombinedOutput()
+		if cmd.ProcessState.ExitCode() != c.exit || !strings.Contains(string(out), c.says) {
+			t.Errorf("%s: exit code %d\n%s", c.flags, cmd.ProcessState.ExitCode(), out)
+		}
+		if c.summary == "" {
+			continue
+		}
+		if summary := string(read(t, filepath.Join(dir, strings.Fields(c.flags)[1], "summary.md"))); !strings.Contains(summary, c.summary) {
+			t.Errorf("%s:\n%s", c.flags, summary)
+		}
 	}
 }
 
