@@ -47,26 +47,43 @@ func (s *Spec) ExtendAttentionCost(batch, chunk, finished int, h Heads) Cost {
 	return c
 }
 
+// extending is what all tile sizes and numbers of parts of a chunk share.
+type extending struct {
+	work               Cost    // without Compute and Latency
+	rows               int     // query rows
+	items, keys, widen float64 // KV heads of the batch, keys of each, and seconds to convert these
+	row                float64 // seconds of a query row for one key, on all SMs
+}
+
+func (s *Spec) extending(batch, chunk, finished int, h Heads) extending {
+	e := &s.Extend
+	x := extending{work: s.prefillWork(s.prefillOf(&h), batch, chunk, finished, h), rows: chunk * h.group(), items: float64(batch * h.KV), keys: float64(finished + chunk)}
+	x.work.Overhead += e.Overhead.Seconds()
+	x.work.Memory = x.work.Bytes / (e.Memory * float64(s.MemoryBandwidth))
+	x.row = h.pairFLOPs() / (e.Compute * s.peak(h.ElementBits))
+	x.widen = s.converts(float64(batch)*x.keys, float64(batch)*x.keys, h)
+	return x
+}
+
+// least returns seconds below which no tile size and number of parts is.
+func (x *extending) least() float64 {
+	return x.work.Overhead + max(x.work.Memory, x.widen, float64(x.rows)*x.items*x.keys*x.row)
+}
+
 // extend returns ExtendAttentionCost, and true if it is below the given seconds.
 func (s *Spec) extend(seconds float64, batch, chunk, finished int, h Heads) (best Cost, found bool) {
-	e := &s.Extend
-	work := s.prefillWork(s.prefillOf(&h), batch, chunk, finished, h)
-	work.Overhead += e.Overhead.Seconds()
-	work.Memory = work.Bytes / (e.Memory * float64(s.MemoryBandwidth))
-	rows, items, keys := chunk*h.group(), float64(batch*h.KV), float64(finished+chunk)
-	row := h.pairFLOPs() / (e.Compute * s.peak(h.ElementBits)) // on all SMs, for one key
-	widens := s.converts(float64(batch)*keys, float64(batch)*keys, h)
-	if work.Overhead+max(work.Memory, widens, float64(rows)*items*keys*row) >= seconds {
+	e, x := &s.Extend, s.extending(batch, chunk, finished, h)
+	if x.least() >= seconds {
 		return Cost{}, false
 	}
 	for _, tile := range extendRows {
-		tiles := ceilDiv(rows, tile)
+		tiles := ceilDiv(x.rows, tile)
 		for parts := 1.0; parts <= float64(e.MaxSplits); parts *= 2 {
-			part := max(keys/parts, min(keys, float64(e.SplitKeys)))
-			blocks := items * float64(tiles) * parts
-			c := work
-			c.Executed = float64(h.pairFLOPs()*items) * float64(tiles*tile) * keys
-			c.Compute = max(widens, math.Ceil(blocks/float64(s.SMs))*part*float64(tile)*row*float64(s.SMs))
+			part := max(x.keys/parts, min(x.keys, float64(e.SplitKeys)))
+			blocks := x.items * float64(tiles) * parts
+			c := x.work
+			c.Executed = float64(h.pairFLOPs()*x.items) * float64(tiles*tile) * x.keys
+			c.Compute = max(x.widen, math.Ceil(blocks/float64(s.SMs))*part*float64(tile)*x.row*float64(s.SMs))
 			c.Latency = math.Ceil(blocks/float64(s.SMs*e.BlocksPerSM)) * part * h.kvBytes() / float64(e.BlockBandwidth)
 			c.Overhead += float64(blocks * float64(tile) * e.MergeRow.Seconds())
 			if c.Overhead+max(c.Compute, c.Memory, c.Latency) >= seconds {

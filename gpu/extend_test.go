@@ -137,6 +137,36 @@ func TestPromptLaws(t *testing.T) {
 	})
 }
 
+// TestLeastPrefill: the lower bound of a prompt's cost is one, whatever the kernels, and is most of the cost of a chunk that fills its tiles. The
+// kernel that splits keys is also compared with the one without a cache where that is left out.
+func TestLeastPrefill(t *testing.T) {
+	forPresets(t, func(t *rapid.T, s *Spec) {
+		if s.Prefill.Model == AttAcc {
+			return
+		}
+		h := drawHeads(t)
+		if bits := rapid.SampledFrom([]int{0, 8, 4}).Draw(t, "kv bits"); bits < h.ElementBits {
+			h.KVBits, h.KVScaleBytes = bits, bits/4
+		}
+		batch, chunk, finished := rapid.SampledFrom([]int{1, 1, 1, size(t, "batch", 1, 64)}).Draw(t, "requests"), size(t, "chunk", 1, 4096), size(t, "finished", 1, 1<<20)-1
+		m, p := measured{s}, s.prefillOf(&h)
+		least, is := m.leastPrefill(batch, chunk, finished, h), s.PrefillAttentionCost(batch, chunk, finished, h).Seconds
+		if least > is || chunk > p.QueryRows && least < is/3 {
+			t.Fatalf("%d chunks of %d after %d take %g s, at least %g; %+v", batch, chunk, finished, is, least, h)
+		}
+		long := s.prefillTiles(p, batch, chunk, finished, h, true)
+		if s.Suite == SuiteServer && s.Extend.MaxSplits > 1 && finished > 0 {
+			if split, faster := s.extend(long.Seconds, batch, chunk, finished, h); faster {
+				long = split
+				long.Seconds = max(split.Seconds, s.prefillTiles(p, batch, chunk, 0, h, true).Seconds)
+			}
+		}
+		if c := m.fastestPrefill(p, batch, chunk, finished, h); chunk > p.QueryRows && c != long {
+			t.Fatalf("%d chunks of %d after %d: %+v, the long way %+v; %+v", batch, chunk, finished, c, long, h)
+		}
+	})
+}
+
 // TestPromptSteps: a chunk that fills little of a tile uses decode steps if these are faster; a chunk slightly longer than a tile uses one
 // kernel for the tile and another for the rest.
 func TestPromptSteps(t *testing.T) {

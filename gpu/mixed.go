@@ -40,6 +40,15 @@ func (a *Attention) PromptsOf(requests, chunk, finished, kvHeads int, windowed b
 	return a.spread(c.prefills(cost).Plus(made))
 }
 
+// LeastPrompts returns seconds below which the work of Prompts never is, much faster.
+func (c *ModelCost) LeastPrompts(requests, chunk, finished, kvHeads int, windowed bool) float64 {
+	h := c.some(kvHeads, windowed)
+	if c.data || c.latent != nil || c.spec.prefillOf(&h).Model == AttAcc || requests <= 0 || chunk <= 0 {
+		return 0
+	}
+	return float64(measured{c.spec}.leastPrefill(requests, chunk, finished, h) * c.scale.prefill)
+}
+
 // Chosen adds one more prompt's ModelCost.Chosen and the ModelCost.Index of its scores.
 func (a *Attention) Chosen(x llm.Chosen, scores llm.Indexing) Work {
 	return a.spread(a.cost.Chosen(x).Plus(a.cost.Index(scores)))

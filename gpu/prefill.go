@@ -100,8 +100,10 @@ func (s measured) fastestPrefill(p *PrefillSpec, batch, chunk, finished int, h H
 	c := s.prefillTiles(p, batch, chunk, finished, h, true)
 	if s.Suite == SuiteServer && s.Extend.MaxSplits > 1 && finished > 0 {
 		if split, faster := s.extend(c.Seconds, batch, chunk, finished, h); faster {
-			// No chunk takes less time with a cache than without.
-			split.Seconds = max(split.Seconds, s.prefillTiles(p, batch, chunk, 0, h, true).Seconds)
+			// No chunk takes less time with a cache than without. A p-norm is at most the sum.
+			if alone := s.tiles(p, batch, chunk, 0, h, true); alone.Compute+alone.Memory+alone.Overhead > float64(split.Seconds*(1-rounding)) {
+				split.Seconds = max(split.Seconds, alone.combine(p.Ridge).Seconds)
+			}
 			c = split
 		}
 	}
@@ -111,6 +113,34 @@ func (s measured) fastestPrefill(p *PrefillSpec, batch, chunk, finished int, h H
 		}
 	}
 	return c
+}
+
+// rounding is more than sums and products of a cost are rounded by, as a share.
+const rounding = 1e-9
+
+// leastPrefill returns seconds below which prefill never is, for a fraction of its computation: the largest limit of each kernel, without
+// the rounded corner of the roofline.
+func (s measured) leastPrefill(batch, chunk, finished int, h Heads) float64 {
+	p := s.prefillOf(&h)
+	t := s.leastKernel(p, batch, chunk, finished, h)
+	if r := p.QueryRows; chunk > r && chunk < 2*r {
+		t = min(t, s.leastKernel(p, batch, r, finished, h)+s.leastKernel(p, batch, chunk-r, finished+r, h))
+	}
+	return float64(t * (1 - rounding))
+}
+
+// leastKernel is leastPrefill of fastestPrefill.
+func (s measured) leastKernel(p *PrefillSpec, batch, chunk, finished int, h Heads) float64 {
+	tiles := s.tiles(p, batch, chunk, finished, h, true)
+	t := max(tiles.Compute, tiles.Memory) + tiles.Overhead
+	if s.Suite == SuiteServer && s.Extend.MaxSplits > 1 && finished > 0 {
+		x := s.extending(batch, chunk, finished, h)
+		t = min(t, x.least())
+	}
+	if chunk <= p.QueryRows {
+		t = min(t, float64(chunk)*s.decodeOf(&h).Overhead.Seconds())
+	}
+	return t
 }
 
 // UnmaskedAttentionCost is PrefillAttentionCost without the causal mask: every query attends to the whole chunk.
@@ -187,6 +217,11 @@ func (s *Spec) prefillWork(p *PrefillSpec, batch, chunk, finished int, h Heads) 
 
 // prefillTiles costs a kernel by tiles of query rows; with a causal mask, a mean tile sees half of the chunk's keys.
 func (s *Spec) prefillTiles(p *PrefillSpec, batch, chunk, finished int, h Heads, causal bool) Cost {
+	return s.tiles(p, batch, chunk, finished, h, causal).combine(p.Ridge)
+}
+
+// tiles is prefillTiles without Seconds.
+func (s *Spec) tiles(p *PrefillSpec, batch, chunk, finished int, h Heads, causal bool) Cost {
 	c := s.prefillWork(p, batch, chunk, finished, h)
 	b, n, f := float64(batch), float64(chunk), float64(finished)
 	heads, sms := float64(b*float64(h.Query)), float64(s.SMs)
@@ -229,7 +264,7 @@ func (s *Spec) prefillTiles(p *PrefillSpec, batch, chunk, finished int, h Heads,
 	rowBytes := elementBytes(b*h.ends(), h.ElementBits)
 	traffic := c.Bytes + float64((p.KVTraffic-1)*rowBytes*n*float64(h.KV))
 	c.Memory = traffic / (p.Memory * float64(s.MemoryBandwidth))
-	return c.combine(p.Ridge)
+	return c
 }
 
 // waves returns how long the SMs are busy with the given number of blocks, in units of a block's time at an SM's full rate: whole for equal

@@ -63,7 +63,7 @@ func (f *dealer) cut(s *State, i int, w *Waiting, left int) int {
 		return 0
 	case x.none(0):
 		most := mostThat(chunks, (left+multiple-1)/multiple, func(n int) bool { return x.none(n * multiple) })
-		if most >= chunks && x.of(min(left, (most+1)*multiple)) < -x.of(most*multiple) {
+		if most >= chunks && x.within(min(left, (most+1)*multiple), -x.of(most*multiple)-1) {
 			most++
 		}
 		chunks = max(chunks, most)
@@ -128,13 +128,23 @@ func (x *excess) of(tokens int) units.Duration {
 	return x.predict(tokens, x.otherPIM(tokens))
 }
 
-// none says that there is no excess with some tokens of w. Where the tokens alone take the GPUs too long, their attention is not asked for.
-func (x *excess) none(tokens int) bool {
-	pim := x.otherPIM(tokens)
-	if x.f.exact != nil && x.f.exact.AtLeast(x.sub.Tokens()+tokens) > pim {
-		return false
+// none says that there is no excess with some tokens of w.
+func (x *excess) none(tokens int) bool { return x.within(tokens, 0) }
+
+// within says that the excess with some tokens of w is at most limit. It predicts the GPUs' time only where a bound does not decide.
+func (x *excess) within(tokens int, limit units.Duration) bool {
+	for _, p := range x.last {
+		if p.known && p.tokens == tokens {
+			return p.excess <= limit
+		}
 	}
-	return x.predict(tokens, pim) <= 0
+	pim := x.otherPIM(tokens)
+	if x.f.exact != nil {
+		if c := x.w.chunk(tokens, true); x.f.exact.Exceeds(x.sub, &c, pim+limit) {
+			return false
+		}
+	}
+	return x.predict(tokens, pim) <= limit
 }
 
 // predict predicts the excess over a T_PIM.

@@ -107,8 +107,10 @@ func (f fixed) PIM(s *scheduler.SubBatch, _ int64, otherPrefill int) units.Durat
 // uneven predicts sums of parts without any order: more tokens may take less time.
 type uneven struct{ gpu, dense, moves, pim func(n int) units.Duration }
 
-func (u uneven) AtLeast(tokens int) units.Duration { return u.dense(tokens) }
-func (u uneven) Moves(tokens int) units.Duration   { return u.moves(tokens) }
+func (u uneven) Exceeds(s *scheduler.SubBatch, c *scheduler.Chunk, t units.Duration) bool {
+	return u.dense(s.Tokens()+c.Tokens) > t
+}
+func (u uneven) Moves(tokens int) units.Duration { return u.moves(tokens) }
 func (u uneven) GPU(s *scheduler.SubBatch, _ int64) units.Duration {
 	return u.dense(s.Tokens()) + u.gpu(s.Tokens())
 }

@@ -21,8 +21,8 @@ type Predictor interface {
 // Exact is a Predictor that knows parts of what it predicts without the rest.
 type Exact interface {
 	Predictor
-	// AtLeast returns a time below which GPU never is for a sub-batch of so many tokens.
-	AtLeast(tokens int) units.Duration
+	// Exceeds says that GPU is surely above t for a sub-batch with one more chunk of a prompt, which may be empty.
+	Exceeds(s *scheduler.SubBatch, c *scheduler.Chunk, t units.Duration) bool
 	// Moves returns what PIM adds for prompt tokens of the other sub-batch.
 	Moves(tokens int) units.Duration
 }

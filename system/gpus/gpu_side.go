@@ -353,13 +353,7 @@ func (d *GPUs) LayerAttention(sub *scheduler.SubBatch, run int, decode *Decoding
 func (d *GPUs) PromptAttention(a *gpu.Attention, c *scheduler.Chunk, run int) (k kernelSum) {
 	p := d.Attends.Policy.Prompt(run, c.Tokens, c.Finished, c.Last)
 	for _, part := range p.Pieces {
-		behind := part.Behind
-		if d.Appends {
-			behind -= p.Away
-		}
-		if d.Attends.PrefixStays {
-			behind -= c.Prefix
-		}
+		behind := d.behind(p, part.Behind, c)
 		w := a.PromptsOf(part.Count, part.Tokens, behind, part.Heads, p.Windowed)
 		if part.Tokens+behind > d.measured.PrefillTokens {
 			d.beyond(gpu.PrefillKernels, w.Seconds, run)
@@ -376,6 +370,29 @@ func (d *GPUs) PromptAttention(a *gpu.Attention, c *scheduler.Chunk, run int) (k
 		k = k.plus(sumOf(d.ModelCost.Pass(pass.Kernels, float64(pass.Bytes), float64(pass.FLOPs))))
 	}
 	return k
+}
+
+// behind returns how many tokens before a piece of a chunk the GPUs attend over.
+func (d *GPUs) behind(p *policy.Prompt, tokens int, c *scheduler.Chunk) int {
+	if d.Appends {
+		tokens -= p.Away
+	}
+	if d.Attends.PrefixStays {
+		tokens -= c.Prefix
+	}
+	return tokens
+}
+
+// LeastAttention returns a time below which the attention of a chunk never is in all layers, if no requests decode on the GPUs.
+func (d *GPUs) LeastAttention(c *scheduler.Chunk) (t units.Duration) {
+	for _, run := range d.Attends.Kinds {
+		p, seconds := d.Attends.Policy.Prompt(run, c.Tokens, c.Finished, c.Last), 0.0
+		for _, part := range p.Pieces {
+			seconds += d.ModelCost.LeastPrompts(part.Count, part.Tokens, d.behind(p, part.Behind, c), part.Heads, p.Windowed)
+		}
+		t += units.Duration(d.Attends.LayersLike(run)) * (flow.TaskTime(seconds) - units.Nanosecond)
+	}
+	return max(t, 0)
 }
 
 // GPU implements forming.Predictor with the costs themselves (L3, equation 6).

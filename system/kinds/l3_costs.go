@@ -190,7 +190,7 @@ func (e *l3) joins(s *scheduler.SubBatch) units.Duration {
 // attention on the GPUs.
 func (e *l3) GPU(s *scheduler.SubBatch, iteration int64) units.Duration {
 	joins := units.Duration(e.Model.Layers) * e.joins(s)
-	if !e.counts && e.ranks.Stripe.Parts == 0 && len(s.Near) == 0 {
+	if e.alone(s) {
 		return e.GPUs.GPU(s, iteration) + e.ranks.Scoring(s) + joins
 	}
 	e.decodeBeside(s, iteration)
@@ -200,6 +200,19 @@ func (e *l3) GPU(s *scheduler.SubBatch, iteration int64) units.Duration {
 // PIM implements forming.Predictor with the exact costs (L3, equation 5).
 func (e *l3) PIM(s *scheduler.SubBatch, iteration int64, otherPrefill int) units.Duration {
 	return e.ranks.PIM(s, iteration, otherPrefill)
+}
+
+// Exceeds implements forming.Exact.
+func (e *l3) Exceeds(s *scheduler.SubBatch, c *scheduler.Chunk, t units.Duration) bool {
+	if c.Tokens > 0 && e.alone(s) && !c.Near {
+		t -= e.LeastAttention(c)
+	}
+	return t < 0 || e.AtLeast(s.Tokens()+c.Tokens) > t
+}
+
+// alone says that the GPUs have no part in the decoding of a sub-batch.
+func (e *l3) alone(s *scheduler.SubBatch) bool {
+	return !e.counts && e.ranks.Stripe.Parts == 0 && len(s.Near) == 0
 }
 
 // Moves implements forming.Exact.

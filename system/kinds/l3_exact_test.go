@@ -37,8 +37,8 @@ func TestPartsOfPredictions(t *testing.T) {
 		r := rigOf(t, sets...)
 		e, rng := r.l3(), rand.New(rand.NewPCG(uint64(n), 5))
 		prompt := scheduler.SubBatch{Prefill: []scheduler.Chunk{{Tokens: 512, Last: true}}}
-		if least, is := e.AtLeast(512), e.GPU(&prompt, 3); 2*least < is {
-			t.Errorf("%v: %v of a prompt of 512 tokens on the GPUs, at least %v", sets, is, least)
+		if is := e.GPU(&prompt, 3); !e.Exceeds(&scheduler.SubBatch{}, &prompt.Prefill[0], is/2) {
+			t.Errorf("%v: %v of a prompt of 512 tokens on the GPUs does not surely exceed half of it", sets, is)
 		}
 		for range 40 {
 			var sub scheduler.SubBatch
@@ -46,11 +46,15 @@ func TestPartsOfPredictions(t *testing.T) {
 				sub.Decode = append(sub.Decode, scheduler.Decoding{Offset: int32(rng.IntN(r.cfg.Node.Ranksets)), Base: 1 + rng.Int64N(20000), Last: 1 << 20, Prompt: 1})
 			}
 			for range rng.IntN(3) {
-				sub.Prefill = append(sub.Prefill, scheduler.Chunk{Tokens: 1 + rng.IntN(3000), Finished: 512 * rng.IntN(60), Last: true})
+				sub.Prefill = append(sub.Prefill, scheduler.Chunk{Tokens: 1 + rng.IntN(3000)>>rng.IntN(8), Finished: 512 * rng.IntN(60), Last: true, Near: sub.Prefill != nil && e.Spare != nil})
 			}
 			if tokens := sub.Tokens(); tokens > 0 {
-				if least, is := e.AtLeast(tokens), e.GPU(&sub, 3); least > is {
-					t.Errorf("%v: %v of %d tokens on the GPUs, at least %v", sets, is, tokens, least)
+				is, c, rest := e.GPU(&sub, 3), scheduler.Chunk{}, sub
+				if n := len(sub.Prefill); n > 0 {
+					c, rest.Prefill = sub.Prefill[n-1], sub.Prefill[:n-1]
+				}
+				if e.Exceeds(&rest, &c, is) {
+					t.Errorf("%v: %v of %d tokens on the GPUs surely exceeds itself", sets, is, tokens)
 				}
 			}
 			moved := 1 + rng.IntN(9000)
