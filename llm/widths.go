@@ -76,7 +76,15 @@ func KVFormats() []string {
 
 // bits returns the bits of an element, 0 for no format.
 func (f KVFormat) bits() int {
-	return map[KVFormat]int{FP16: 16, BF16: 16, FP8: 8, FP8Latent: 8, INT8: 8, INT4: 4}[f]
+	switch f {
+	case FP16, BF16:
+		return 16
+	case FP8, FP8Latent, INT8:
+		return 8
+	case INT4:
+		return 4
+	}
+	return 0
 }
 
 // KVScales is the granularity of the scales of keys and values.
