@@ -89,7 +89,7 @@ func (j *JSON) Wrong(expected string) error {
 // Cut turns io.EOF within a value into an ordinary error.
 func (j *JSON) Cut(err error) error {
 	if err == io.EOF {
-		err = &Error{File: j.file, Line: j.bounded.lastLine(), Err: errors.New("the file ends within a value")}
+		err = &Error{File: j.file, Line: j.bounded.lastLine(), Err: errors.New("the file ends within a value"), Expected: "a whole file: copy or fetch it again"}
 	}
 	return err
 }
@@ -106,5 +106,10 @@ func (j *JSON) wrong(err error) error {
 	case err == io.ErrUnexpectedEOF:
 		return j.Cut(io.EOF)
 	}
-	return Edit(FileError(j.file, err), func(e *Error) { e.Line = j.Line() })
+	line := j.Line()
+	if syntax != nil { // white space before the value is not read yet
+		ahead, _ := io.ReadAll(j.dec.Buffered())
+		line = j.bounded.line - bytes.Count(bytes.TrimLeft(ahead, " \t\r\n"), []byte("\n"))
+	}
+	return Edit(FileError(j.file, err), func(e *Error) { e.Line = line })
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -126,6 +127,16 @@ func TestBadBenchmarks(t *testing.T) {
 	guide := func(request string) string {
 		return `{"benchmarks": [{"requests": {"successful": [` + request + `]}}]}`
 	}
+	vllm := func(in, out, start string) string {
+		text := `{"completed": 3, "total_input_tokens": 9, "total_output_tokens": 3, "input_lens": ` + in + `, "output_lens": ` + out
+		if start != "" {
+			text += `, "start_times": ` + start
+		}
+		return text + "}"
+	}
+	aiperf := func(start, in, out string) string {
+		return `{"metadata": {"request_start_ns": ` + start + `}, "metrics": {"input_sequence_length": {"value": ` + in + `}, "output_sequence_length": {"value": ` + out + "}}}\n"
+	}
 	span := func(attributes string) string {
 		return `{"resourceSpans": [{"scopeSpans": [{"spans": [{"startTimeUnixNano": "5", "attributes": [` + attributes + `]}]}]}]}`
 	}
@@ -150,17 +161,42 @@ func TestBadBenchmarks(t *testing.T) {
 		{`{"benchmarks": {}}`, "f:1: benchmarks: expected an array"},
 		{`{"benchmarks": [{"requests": []}]}`, "f:1: requests: expected an object"},
 		{`{"benchmarks": []}`, "f: expected at least one request"},
-		{span(`{"key": "gen_ai.operation.name", "value": {"stringValue": "chat"}}`), "f:1: expected a span with startTimeUnixNano, gen_ai.usage.input_tokens and gen_ai.usage.output_tokens"},
+		{span(`{"key": "gen_ai.operation.name", "value": {"stringValue": "chat"}}`), "f:1: no gen_ai.usage.input_tokens; expected a span with startTimeUnixNano, gen_ai.usage.input_tokens and gen_ai.usage.output_tokens"},
 		{span(`{"key": "gen_ai.usage.input_tokens", "value": {"intValue": "0"}}, {"key": "gen_ai.usage.output_tokens", "value": {"intValue": "1"}}`), "f:1: gen_ai.usage.input_tokens = 0: expected a whole number"},
 		{span(`7`), "f:1: attributes: expected a list such as"},
 		{`{"resourceSpans": 7}`, "f:1: resourceSpans: expected an array of objects"},
 		{`{"resourceSpans": [7]}`, "f:1: resourceSpans: no JSON object"},
 		{`{"completed": 3, "total_input_tokens": 2, "total_output_tokens": 9}`, "f:1: total_input_tokens = 2: expected 1 to 16777216 tokens for each of 3 requests"},
 		{`{"completed": 3, "total_input_tokens": 9.5, "total_output_tokens": 9}`, "f:1: total_input_tokens: expected a whole number"},
-		{`{"completed": 0, "total_input_tokens": 9, "total_output_tokens": 9}`, "f: input_lens: expected a list of numbers, which --save-detailed writes"},
+		{`{"completed": 0, "total_input_tokens": 9, "total_output_tokens": 9}`, "f:1: completed = 0: expected at least one request that succeeded"},
+		{`[{"completed": 3, "total_input_tokens": 9, "total_output_tokens": 9}]`, "f:1: [: expected one result of a benchmark; jq '.[0]' FILE has the first of several"},
+		{`{"completed": 3, "total_input_tokens": 9, "total_output_tokens": 9, "output_lens": [3, 3, 3]}`, "f: input_lens: expected a list of numbers, which --save-detailed writes (vLLM), or --output-details (SGLang)"},
+		{vllm("[3, 0, -3]", "[1, 1, 1]", ""), "f:1: input_lens[1] = 0: expected a whole number of tokens from 1 to"},
+		{vllm("[3, 3, 3]", `[1, "eleven", 1]`, ""), `f:1: output_lens[1] = "eleven": expected a whole number of tokens`},
+		{vllm("[3, 3, 3]", "[1, 1]", ""), "f:1: output_lens = 2 numbers: expected 3, as in input_lens"},
+		{vllm("[3, 3, 3]", "[1, 1, 1]", "[1, null, 3]"), "f:1: start_times[1] = null: expected seconds, not negative"},
+		{vllm("[3, 3, 3]", "[0, 0, 0]", ""), "f: expected at least one request that succeeded; 3 failed"},
+		{vllm("[3, 3, 3]", "[1, 1", ""), "f:1: not JSON: "},
+		{aiperf("1", "100", "12") + aiperf("2", `"many"`, "12"), "f:2: metrics.input_sequence_length.value = many: expected a whole number of tokens from 1 to"},
+		{aiperf("1", "100", "12") + aiperf("2", "100", "-4"), "f:2: metrics.output_sequence_length.value = -4: expected a whole number of tokens"},
+		{aiperf("1", "100", "12") + aiperf(`"noon"`, "100", "12"), "f:2: metadata.request_start_ns = noon: expected nanoseconds, not negative"},
+		{aiperf("1", "100", "12") + aiperf("2", "100", "12")[:60], "f:2: the line ends within the object (jq -c . FILE writes one on each line); expected a JSON object with metadata.request_start_ns"},
+		{aiperf("1", "100", "12") + `{"metadata": {"request_start_ns": 2}}`, "f:2: no metrics.input_sequence_length.value, no metrics.output_sequence_length.value; expected metadata.request_start_ns"},
+		{strings.Replace(session(""), "64", `"big"`, 1), "f:1: block_size = a string: expected a whole number"},
+		{strings.Replace(session(""), `"a"`, "7", 1), "f:1: id = a number: expected a string"},
+		{`{"benchmarks": [{"metrics": {"request_totals": {"successful": "x"}}}]}`, "f:1: metrics.request_totals.successful = a string: expected a whole number"},
+		{guide(`{"prompt_tokens": 5, "request_start_time`), "f:1: "},
+		{span(`{"key": "gen_ai.usage.input_tokens", "value": {"arrayValue": 0}}, {"key": "gen_ai.usage.output_tokens", "value": {"intValue": "1"}}`), "f:1: no gen_ai.usage.input_tokens; expected a span with"},
+		{span(`{"key": "gen_ai.usage.input_tokens", "value": {"intValue": "1"}}, {"key": "gen_ai.usage.input_tokens", "value": {"intValue": "2"}}`), `f:1: attributes: two attributes "gen_ai.usage.input_tokens"; expected one of each name`},
+		{span(""), "f: expected at least one request"},
 	} {
 		if got, err := readFirst("f", strings.NewReader(c.text), 0); err == nil || !strings.HasPrefix(err.Error(), c.want) {
 			t.Errorf("%s\ngot %v, %v\nwant %s", c.text, got, err, c.want)
+		}
+	}
+	if _, err := readFirst("f", strings.NewReader(span("")), 0); err != nil {
+		if details := strings.Join(err.(*input.Error).Details, "|"); !strings.HasPrefix(details, "1 span is no inference (gen_ai.operation.name is not chat") {
+			t.Errorf("details %q", details)
 		}
 	}
 	skipped, err := (Options{SkipBad: true}).Read("f", strings.NewReader(session(`{"t": 0, "in": 70, "out": 2}, {"t": 1}, {"t": 2, "in": 80, "out": 2}`)))

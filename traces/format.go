@@ -108,6 +108,9 @@ func (c *collector) readArray(text *bufio.Reader) error {
 	text = bufio.NewReaderSize(input.FiniteJSON(text), peeked)
 	head, _ := text.Peek(peeked)
 	s := objectSample(head[bytes.IndexByte(head, '[')+1:])
+	if slices.Contains(s.names, vllmCompleted) && slices.Contains(s.names, vllmInputTotal) && c.options.Columns.Input == "" {
+		return &input.Error{File: c.file, Line: 1, Value: "[", Expected: "one result of a benchmark; jq '.[0]' FILE has the first of several"}
+	}
 	t := c.understand(s, jsonTables)
 	if t == nil {
 		bad := &input.Error{File: c.file, Line: 1, Value: "[", Expected: expectedTokensOfTexts}

@@ -48,7 +48,7 @@ func (c *collector) readGuideLLM(r *bufio.Reader) error {
 						var totals struct{ Successful int }
 						err := j.Decode(&totals)
 						sent = totals.Successful
-						return err
+						return wrongKind(err, "metrics.request_totals.successful")
 					})
 					return wrongKind(err, name)
 				}

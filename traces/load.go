@@ -227,7 +227,11 @@ func (c *collector) trace() (*Trace, error) {
 	case found == 0 && c.skipped > 0:
 		return nil, &input.Error{File: c.file, Err: c.firstBad, Expected: "at least one request that is well formed"}
 	case found == 0:
-		return nil, &input.Error{File: c.file, Expected: "at least one request"}
+		expected := "at least one request"
+		if c.failed > 0 {
+			expected += fmt.Sprintf(" that succeeded; %d failed", c.failed)
+		}
+		return nil, &input.Error{File: c.file, Expected: expected, Details: c.notes}
 	case found < c.options.Requests:
 		return nil, &input.Error{
 			Key: "run.requests", Value: fmt.Sprint(c.options.Requests),

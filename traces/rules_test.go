@@ -73,7 +73,7 @@ func TestRules(t *testing.T) {
 		{"a wait", `{"arrival_time_ns": 5, "sub_requests": [{"input_toks": 3, "output_toks": 2, "tool_duration_ns": -1}]}`, Options{}, "f:1: tool_duration_ns = -1: expected nanoseconds"},
 		{"no start", `{"sub_requests": [{"input_toks": 3, "output_toks": 2, "tool_duration_ns": -1}]}`, Options{}, "f:1: arrival_time_ns: expected nanoseconds"},
 		{"vLLM without times", `{"input_lens": [5, 6], "output_lens": [7, 8]}`, Options{}, "5@0 6@0; 0 0 0"},
-		{"vLLM of two lengths", `{"input_lens": [5, 6], "output_lens": [7]}`, Options{}, "f: output_lens = 1 numbers: expected 2, as in input_lens"},
+		{"vLLM of two lengths", `{"input_lens": [5, 6], "output_lens": [7]}`, Options{}, "f:1: output_lens = 1 numbers: expected 2, as in input_lens"},
 		{"vLLM without details", `{"total_input_tokens": 5}`, Options{}, "f: input_lens: expected a list of numbers, which --save-detailed writes"},
 		{"vLLM of texts", "{\"input_lens\": [5,\n\"6\"], \"output_lens\": [7, 7]}", Options{}, `f:2: input_lens[1] = "6": expected a whole number of tokens`},
 		{"vLLM of lists", `{"input_lens": [5, [6]], "output_lens": [7, 7]}`, Options{}, "f:1: input_lens[1] = [6]: expected a whole number of tokens"},

@@ -3,6 +3,8 @@ package traces
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -132,8 +134,18 @@ func (c *collector) span(o object, line int) (r row, isRequest bool, err error) 
 			break
 		}
 	}
-	if !cells.hasArrival || !cells.failed && (cells.input == "" || cells.output == "") {
-		return row{}, true, &input.Error{File: c.file, Line: line, Expected: "a span with " + t.fields()}
+	missing := ""
+	switch {
+	case !cells.hasArrival:
+		missing = t.arrival
+	case cells.failed:
+	case cells.input == "":
+		missing = t.input
+	case cells.output == "":
+		missing = t.output
+	}
+	if missing != "" {
+		return row{}, true, &input.Error{File: c.file, Line: line, Err: errors.New("no " + missing), Expected: "a span with " + t.fields()}
 	}
 	r, err = t.row(c.file, line, &cells)
 	return r, true, err
@@ -166,6 +178,9 @@ func (c *collector) attributes(o object, line int) (map[string]string, error) {
 		return nil, &input.Error{File: c.file, Line: line, Key: "attributes", Expected: `a list such as [{"key": "` + spanTable.input + `", "value": {"intValue": "9"}}]`}
 	}
 	for _, a := range list {
+		if _, twice := of[a.Key]; twice {
+			return nil, &input.Error{File: c.file, Line: line, Key: "attributes", Err: fmt.Errorf("two attributes %q", a.Key), Expected: "one of each name"}
+		}
 		for _, kind := range []string{"intValue", "stringValue", "doubleValue"} {
 			if value, ok := a.Value[kind]; ok {
 				of[a.Key] = strings.Trim(string(value), `"`)

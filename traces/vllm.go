@@ -86,7 +86,10 @@ func (c *collector) readVLLM(r *bufio.Reader) error {
 	if rate, err := strconv.ParseFloat(strings.Trim(string(sent), `"`), 64); lists[vllmStart] == nil && err == nil && rate > 0 && !math.IsInf(rate, 0) {
 		c.note("the file has no %s, so all requests come at once; the benchmark sent %[2]g a second: --rate %[2]g", vllmStart, rate)
 	}
-	if lists[vllmInput] == nil && lists[vllmOutput] == nil && sums[vllmCompleted] > 0 {
+	if n, ok := sums[vllmCompleted]; ok && lists[vllmInput] == nil && lists[vllmOutput] == nil {
+		if n < 1 {
+			return &input.Error{File: c.file, Line: j.Line(), Key: vllmCompleted, Value: strconv.Itoa(n), Expected: "at least one request that succeeded"}
+		}
 		return c.addMeans(sums, j.Line())
 	}
 	return c.addLists(lists, line)
@@ -127,10 +130,10 @@ func (c *collector) addLists(lists map[string][]json.RawMessage, line int) error
 	for _, name := range []string{vllmInput, vllmOutput, vllmStart} {
 		list, ok := lists[name]
 		if !ok && name != vllmStart {
-			return &input.Error{File: c.file, Key: name, Expected: "a list of numbers, which --save-detailed writes"}
+			return &input.Error{File: c.file, Key: name, Expected: "a list of numbers, which --save-detailed writes (vLLM), or --output-details (SGLang)"}
 		}
 		if ok && len(list) != len(in) {
-			return &input.Error{File: c.file, Key: name, Value: fmt.Sprintf("%d numbers", len(list)), Expected: fmt.Sprintf("%d, as in %s", len(in), vllmInput)}
+			return &input.Error{File: c.file, Line: line, Key: name, Value: fmt.Sprintf("%d numbers", len(list)), Expected: fmt.Sprintf("%d, as in %s", len(in), vllmInput)}
 		}
 	}
 	for i := range in {

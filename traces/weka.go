@@ -3,8 +3,10 @@ package traces
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -317,6 +319,12 @@ func wrongKind(err error, name string) error {
 	return input.Edit(err, func(e *input.Error) {
 		if e.Key == "" {
 			e.Key = name
+		}
+		if kind := new(json.UnmarshalTypeError); errors.As(e.Err, &kind) {
+			e.Err, e.Value, e.Expected = nil, "a "+kind.Value, "a whole number"
+			if kind.Type.Kind() == reflect.String {
+				e.Expected = "a string"
+			}
 		}
 	})
 }
