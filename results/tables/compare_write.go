@@ -185,7 +185,16 @@ func tripping(r *Rule) func(*PointChange) string {
 		case p.Fate == FailsNow:
 			return p.Name + "  " + string(p.Fate)
 		}
-		return p.Name + "  " + percentChange(float64(p.Metrics[r.Column].Relative))
+		change := p.Metrics[r.Column]
+		if r.Relative {
+			return p.Name + "  " + percentChange(float64(change.Relative))
+		}
+		by := change.New - change.Old
+		text := fourDigits(by)
+		if by > 0 {
+			text = "+" + text
+		}
+		return p.Name + "  " + text
 	}
 }
 

@@ -315,6 +315,11 @@ func TestJudgedByHand(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, text.String())
 		}
 	}
+	text.Reset()
+	absolute := rule("output_tokens_per_s<9")
+	if err := c.WriteText(&text, CompareOptions{Rules: []*Rule{absolute}}); err != nil || !strings.Contains(text.String(), "\nbeyond the limit output_tokens_per_s<9:\n  a  -3.000\n  b  0\n") {
+		t.Errorf("%v\n%s", err, text.String())
+	}
 	for _, want := range []string{"\nvanished:\n\n- gone\n", "\nbeyond the limit `output_tokens_per_s<-2%`:\n\n- a  -3.00%\n", "| "} {
 		if !strings.Contains(markdown.String(), want) {
 			t.Errorf("no %q in\n%s", want, markdown.String())

@@ -31,8 +31,12 @@ func (t *Table) WriteLaTeX(w io.Writer) error {
 			if i > 0 {
 				b.WriteString(" & ")
 			}
-			if strings.HasPrefix(cell, "[") && i == 0 { // it would be an argument of the line break before
+			if i == 0 && cell != "" && strings.Contains("[*", cell[:1]) { // arguments of the line break before
 				b.WriteString("{}")
+			}
+			if rest, below := strings.CutPrefix(cell, "-"); below && rest != "" && number[i] { // text would have a hyphen
+				b.WriteString(`\textminus{}`)
+				cell = rest
 			}
 			b.WriteString(latexSpecial.Replace(cell))
 		}

@@ -9,7 +9,8 @@ import (
 func TestLaTeX(t *testing.T) {
 	table := &Table{Columns: []string{"point_name", "tokens_per_s", "share"}}
 	table.Add(`a&b_c {1}\2`, 1234.56789, "5%")
-	table.Add("[x] <y> #~^$|", 7.0, "-")
+	table.Add("[x] <y> #~^$|", -7.0, "-")
+	table.Add("*-5", 7.0, "-0.5%")
 	var b bytes.Buffer
 	if err := table.WriteLaTeX(&b); err != nil {
 		t.Fatal(err)
@@ -19,7 +20,8 @@ func TestLaTeX(t *testing.T) {
 point\_name & tokens\_per\_s & share \\
 \midrule
 a\&b\_c \{1\}\textbackslash{}2 & 1234.57 & 5\% \\
-{}[x] \textless{}y\textgreater{} \#\textasciitilde{}\textasciicircum{}\$\textbar{} & 7 & - \\
+{}[x] \textless{}y\textgreater{} \#\textasciitilde{}\textasciicircum{}\$\textbar{} & \textminus{}7 & - \\
+{}*-5 & 7 & \textminus{}0.5\% \\
 \bottomrule
 \end{tabular}
 `
