@@ -206,8 +206,11 @@ func isModelFolder(name string) bool {
 // noFile is the error for a path that does not exist, and may be the name of a model on Hugging Face.
 func (b *base) noFile(path string, err error) error {
 	what := "a TOML file with [" + b.section + "]"
-	if b.kind == Model {
+	switch b.kind {
+	case Model:
 		what = "a model's config.json, the folder that has it, or " + what
+	case DRAMs:
+		what += " or the table of a standard"
 	}
 	if ext := filepath.Ext(path); b.kind == Model && ext != ".json" && ext != ".toml" {
 		what += " on this machine (nothing is fetched from Hugging Face)"
@@ -220,7 +223,11 @@ func (b *base) noFile(path string, err error) error {
 // read reads a file with the section: TOML, a model's config.json, or a table of a DRAM standard.
 func (b *base) read(ld *Loader, path string) (*layer, error) {
 	if b.kind == DRAMs {
-		if l, err := tableLayer(path); l != nil || err != nil {
+		l, err := tableLayer(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, b.noFile(path, err)
+		}
+		if l != nil || err != nil {
 			return l, err
 		}
 	}

@@ -222,6 +222,9 @@ func (p *parser) call(name string) expression {
 			return quantity{n: pick(of)}
 		}
 	case "floor":
+		if len(args) > 1 {
+			p.fail("one value to round down")
+		}
 		return func(s *scope) quantity {
 			q := args[0](s)
 			if q.time && s.tck > 0 {

@@ -50,6 +50,7 @@ func TestExpressionsByHand(t *testing.T) {
 		"max(1":        `column 6 of "max(1": want a comma or a closing parenthesis`,
 		"max(1 2)":     `column 7 of "max(1 2)": want a comma or a closing parenthesis`,
 		"mean(1)":      `column 8 of "mean(1)": want max, min or floor`,
+		"floor(1, 2)":  `column 12 of "floor(1, 2)": want one value to round down`,
 		"7.5xs":        `column 6 of "7.5xs": want a number, or a time such as 7.5ns`,
 		"1.2.3":        `column 6 of "1.2.3": want a number, or a time such as 7.5ns`,
 		"1.1e15":       `column 7 of "1.1e15": want a number, or a time such as 7.5ns`,
