@@ -84,7 +84,7 @@ func TestBandsFollowLayers(t *testing.T) {
 	}
 }
 
-// TestBadBandKeys: an entry that is not a range of a number is an error with its line, and so is a range without the value.
+// TestBadBandKeys: an entry that is not a range of numbers, or a range without the value, is an error with its line.
 func TestBadBandKeys(t *testing.T) {
 	for text, want := range map[string]string{
 		"pcie.latensy = [\"5us\", \"7us\"]": `o.toml:2: bands.pcie.latensy: expected a key of [pcie]; did you mean "pcie.latency"?`,

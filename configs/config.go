@@ -33,7 +33,7 @@ type Config struct {
 	// Sections are the systems' own sections; Section returns one of them. They must not be changed in place.
 	Sections []any
 	Workload
-	Energy  energy.Spec         `toml:"energy"` // power of a node beside GPUs and DRAM chips
+	Energy  energy.Spec         `toml:"energy"` // power of a node's parts other than GPUs and DRAM chips
 	Prices  Prices              `toml:"prices"`
 	Cache   scheduler.CacheSpec `toml:"cache"`
 	Content Content             `toml:"content"`

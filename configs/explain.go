@@ -124,7 +124,7 @@ func meaning(k *schema.Key) string {
 	return lineOf(meanings, in+"."+k.Owner.Name()+"."+k.Field)
 }
 
-// explain returns a key's value, where it is set, and the comment there.
+// explain returns a key's value, the place that sets it, and the comment there.
 func (r *resolution) explain(k *schema.Key) (value, place, source string) {
 	o := r.origin[k.Name]
 	place = o.file

@@ -23,7 +23,7 @@ func TestOtherNamesOfSystems(t *testing.T) {
 	}
 }
 
-// TestExplainedByHand: a band has both ends, a default is that of the system preset but for that of the preset itself, and what is said of a value is told.
+// TestExplainedByHand: a band shows both ends; a default is that of the system preset, except in that preset itself; and the comment on a value is shown.
 func TestExplainedByHand(t *testing.T) {
 	bands := written(t, "own.toml", "[bands]\n\"pcie.latency\" = [\"1ns\", \"1s\"]\n[node]\nchannels = 16 # two sockets of eight\n")
 	explain := func(key string, o Options) Explanation {
@@ -48,7 +48,8 @@ func TestExplainedByHand(t *testing.T) {
 	}
 }
 
-// TestFilesOfSections: what is no file says what a section's file is. A folder with the name of a model is no file of it.
+// TestFilesOfSections: for a file that does not exist, the error says what a section's file is. A folder with the name of
+// a model is not a file.
 func TestFilesOfSections(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if err := os.MkdirAll(filepath.Join("llama-3-8b", "empty"), 0o700); err != nil {

@@ -54,7 +54,7 @@ func sets(list ...string) Options {
 	return Options{Sets: slices.DeleteFunc(list, func(s string) bool { return s == "" })}
 }
 
-// explainAll returns what is known of all keys.
+// explainAll explains all keys.
 func explainAll(t *testing.T, o Options) map[string]Explanation {
 	t.Helper()
 	found, err := system.Configs().Find(o, "")

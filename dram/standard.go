@@ -189,7 +189,7 @@ func (s *Standard) refreshes(c Command) bool {
 	return slices.ContainsFunc(s.Refreshes, func(r Refresh) bool { return r.Command == c })
 }
 
-// Action returns what a command is in the standard.
+// Action returns a command's effect in the standard.
 func (s *Standard) Action(c Command) Action { return s.commands[c] }
 
 // Commands returns the commands that the standard has.

@@ -222,7 +222,7 @@ func (t *tableReader) cells(key, row string, least, most int) ([]string, bool) {
 	return list, t.err == nil
 }
 
-// word returns the index of a cell in names, 0 if it is none of them.
+// word returns the index of a cell in names, or 0.
 func (t *tableReader) word(key, row, cell string, names []string) int {
 	i := slices.Index(names, cell)
 	if i < 0 {

@@ -12,7 +12,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestConstants: a constant's text, its canonical form, and what is none.
+// TestConstants: a constant's text, its canonical form, and invalid texts.
 func TestConstants(t *testing.T) {
 	for _, c := range []struct {
 		text string
@@ -39,7 +39,7 @@ func TestConstants(t *testing.T) {
 	}
 }
 
-// TestConstantsReadBack: what a constant writes says the same.
+// TestConstantsReadBack: a written constant reads back as the same.
 func TestConstantsReadBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		low := rapid.Float64Range(0, 1e6).Draw(t, "low")
@@ -105,7 +105,8 @@ func valid() Spec {
 	return s
 }
 
-// TestRanges: both ends of each range are in it, what is next to them is not, and the text names them.
+// TestRanges: each range includes both ends, excludes the numbers next to them, and its text names
+// them.
 func TestRanges(t *testing.T) {
 	for _, c := range []struct {
 		key      string

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestBroken: each way in which joules can contradict one another is seen, and rounding is none.
+// TestBroken: each contradiction between joules is detected, and rounding is not one.
 func TestBroken(t *testing.T) {
 	for _, c := range []struct {
 		parts            []float64
@@ -26,7 +26,7 @@ func TestBroken(t *testing.T) {
 		{[]float64{1, 2}, 3, 5, 2, "the total is 3 J, its band 5 to 2 J"},
 		{[]float64{1, 2}, 3, math.NaN(), 5, "the total is 3 J, its band NaN to 5 J"},
 		{[]float64{math.Inf(1)}, math.Inf(1), 0, math.Inf(1), "the parts add up to +Inf J, the total is +Inf J"},
-		// Rounding is a billionth of the total, not of a joule: 2 mJ in 1 MJ is too much, and so is half of that in a joule.
+		// Rounding is a billionth of the total, not of a joule: 2 mJ in 1 MJ is too much, and so is 1 mJ in a joule.
 		{[]float64{1e6}, 1e6 + 5e-4, 0, 2e6, ""}, {[]float64{1e6}, 1e6 - 5e-4, 0, 2e6, ""}, {[]float64{1e6}, 1e6 + 2e-3, 0, 2e6, "the parts add up to 1e+06 J, the total is 1.000000002e+06 J"},
 		{[]float64{1}, 1 + 1e-8, 0, 2, "the parts add up to 1 J, the total is 1.00000001 J"}, {[]float64{1}, 1 - 1e-8, 0, 2, "the parts add up to 1 J, the total is 0.99999999 J"},
 		{[]float64{1e6}, 1e6, 1e6 + 5e-4, 2e6, ""}, {[]float64{1e6}, 1e6, 1e6 + 2e-3, 2e6, "the total is 1e+06 J, its band 1.000000002e+06 to 2e+06 J"},

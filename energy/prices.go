@@ -114,7 +114,7 @@ func (p *Prices) Cost(e *Equipment, watts float64, at Place) (c Cost) {
 	if e.GPUPrice > 0 {
 		price = Constant(Estimate{e.GPUPrice, e.GPUPrice, e.GPUPrice, Given}.String())
 	} else if whose != e.GPU {
-		c.Grade = Assumption // that it costs as much as the listed GPU
+		c.Grade = Assumption // the assumption: it costs as much as the listed GPU
 	}
 	gpu, dimm := of(price, at), of(p.DIMM.of(e.Memory, e.DIMMGiB), at)*e.DIMMGiB
 	beside := 0.0

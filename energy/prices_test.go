@@ -78,7 +78,7 @@ func TestCostIsMonotone(t *testing.T) {
 	})
 }
 
-// TestPricesCheck: a list without a date, or with one that is none, is an error that says so.
+// TestPricesCheck: a list without a valid date gives an error that says so.
 func TestPricesCheck(t *testing.T) {
 	if faults := input.Faults(list()); len(faults) > 0 {
 		t.Fatal(faults[0])
@@ -118,7 +118,7 @@ func TestPricesCheck(t *testing.T) {
 	}
 }
 
-// TestGradeOfAnothersPrice: that a GPU costs what another does is an assumption, whatever is known of the other.
+// TestGradeOfAnothersPrice: using another GPU's price is an assumption, however well that price is known.
 func TestGradeOfAnothersPrice(t *testing.T) {
 	p := list()
 	for _, c := range []struct{ name, base, whose string }{{"h200-sxm", "a100-paper", "h200-sxm"}, {"mine", "h200-sxm", "h200-sxm"}, {"mine", "", ""}, {"mine", "theirs", ""},
@@ -141,7 +141,7 @@ func TestGradeOfAnothersPrice(t *testing.T) {
 	}
 }
 
-// TestStale: half a year is 183 days, and nothing is stale beside an older list or itself.
+// TestStale: half a year is 183 days, and a list is not stale compared with an older one or itself.
 func TestStale(t *testing.T) {
 	for own, newest := range map[string]string{"2025-12-29": "2026-06-30", "2026-06-30": "2026-06-30", "2027-01-01": "2026-06-30"} {
 		if (&Prices{Date: own}).Stale(newest) {

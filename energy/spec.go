@@ -6,7 +6,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// Spec is the section [energy]: the power of a node beside that in [gpu.power] and [dram.power].
+// Spec is the section [energy]: the power of a node's parts other than those in [gpu.power] and
+// [dram.power].
 type Spec struct {
 	Constants    string   `toml:"constants"`           // table that sets the other keys of the section: embedded, or a file
 	GPU          Constant `toml:"gpu_factor"`          // factor on the power of [gpu.power]

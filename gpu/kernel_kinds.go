@@ -12,7 +12,7 @@ type KernelTime struct {
 	Kind    string  // name in the section [fit.kinds] of a fit
 	Seconds float64 // in all layers
 	Far     float64 // the part of Seconds in kernels beyond the measured range
-	Beyond  string  // how they lie beyond it, "" where none does
+	Beyond  string  // how they exceed it, "" if none does
 }
 
 // KernelTimes returns an iteration's time by kind of kernels, in the order of their names. Experts include a mixture's router, and products

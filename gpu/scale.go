@@ -13,8 +13,8 @@ import (
 type ScaleSpec struct {
 	Products     energy.Constant `toml:"products,optional"`          // factor on the time of products, including experts
 	Prefill      energy.Constant `toml:"prefill_attention,optional"` // factor on the time of attention of prompts
-	Decode       energy.Constant `toml:"decode_attention,optional"`  // factor on the time of attention of requests that decode, and of choosing what they attend to
-	AllReduce    energy.Constant `toml:"all_reduce,optional"`        // factor on the time of decode attention, and of choosing what it attends to
+	Decode       energy.Constant `toml:"decode_attention,optional"`  // factor on the time of decode attention and its selection
+	AllReduce    energy.Constant `toml:"all_reduce,optional"`        // factor on the time of all-reduces
 	SmallKernels energy.Constant `toml:"small_kernels,optional"`     // factor on the time of norms, activations, copies and other passes over activations
 }
 

@@ -16,8 +16,8 @@ import (
 // for each rule.
 type Checked interface{ Check(c *Check) }
 
-// Check collects the rules that values break. The rules are methods of Check where the
-// type of the value is known, and functions (Within, OneOf) where it is not.
+// Check collects the rules that values break. Rules on a known type are methods of Check; generic
+// ones are functions (Within, OneOf).
 type Check struct {
 	section string // followed by a dot; "" at the top
 	errs    []*Error
@@ -42,7 +42,7 @@ func Validate(s Checked) error {
 	return c.Err()
 }
 
-// Err returns the error for the first rule that was broken, nil where none was.
+// Err returns the error for the first broken rule, or nil.
 func (c *Check) Err() error {
 	if len(c.errs) > 0 {
 		return c.errs[0]

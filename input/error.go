@@ -161,7 +161,7 @@ func begunBy(name string, valid []string) (best string) {
 	return best
 }
 
-// behind returns what follows the letters of name in a valid name, and false if the valid name does not begin with them.
+// behind returns the rest of a valid name that begins with the letters of name, and false if it does not.
 func behind(name, valid string) (rest string, begun bool) {
 	at := 0
 	for _, letter := range []byte(name) {

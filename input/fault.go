@@ -7,7 +7,8 @@ import (
 	"syscall"
 )
 
-// wrongPath are operating-system errors that a path written by the user can cause, beside those that package fs defines.
+// wrongPath are operating-system errors that a path written by the user can cause, in addition to those that package fs
+// defines.
 var wrongPath = []syscall.Errno{syscall.ENOTDIR, syscall.EISDIR, syscall.ENAMETOOLONG, syscall.ELOOP, syscall.EINVAL}
 
 // IsSystemFault reports whether err comes from the operating system and not from the user's input: a full disk, a volume that is

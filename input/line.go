@@ -34,7 +34,7 @@ func ReadLine(r *bufio.Reader) ([]byte, error) {
 // boundedReader passes on what it reads until a record becomes longer than MaxLine.
 type boundedReader struct {
 	r    io.Reader
-	held int  // bytes of the record and of what is buffered after it
+	held int  // bytes of the record and of the buffered text after it
 	line int  // line of the next byte, from 1
 	ends bool // the last byte ends a line
 }

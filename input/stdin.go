@@ -22,9 +22,8 @@ func Name(path string) string {
 	return path
 }
 
-// Open opens the file at path, or standard input for Stdin. Standard input can be
-// opened again, and then begins anew: what has been read of it is kept. Errors are
-// of type *Error unless the file is not what is wrong.
+// Open opens the file at path, or standard input for Stdin. Standard input can be opened again and
+// then starts over: its text is kept. Errors are of type *Error if the file is at fault.
 func Open(path string) (io.ReadCloser, error) {
 	if path == Stdin {
 		return io.NopCloser(&replay{from: &stdin}), nil
@@ -39,9 +38,9 @@ func Open(path string) (io.ReadCloser, error) {
 	return nil, FileError(path, err)
 }
 
-// MaxText is the size in bytes of the longest text that is read as a whole:
-// configurations, sweep files, figure definitions. A mebibyte holds ten
-// thousand points that are written out. What is longer was not written by hand.
+// MaxText is the size in bytes of the longest text that is read as a whole: configurations, sweep
+// files, figure definitions. A mebibyte holds ten thousand explicit points; nobody writes more by
+// hand.
 const MaxText = 1 << 20
 
 // ReadFile returns the text of the file that Open opens, of MaxText bytes at most, without a byte-order mark.
@@ -81,10 +80,11 @@ func FileError(path string, err error) error {
 	return &Error{File: Name(path), Err: err}
 }
 
-// maxKept bounds what is kept of standard input, in bytes: a file can be read again without.
+// maxKept is the most bytes of standard input that are kept: a longer input must be a file, which
+// can be read again.
 const maxKept = 1 << 28
 
-// kept is a stream with what has been read of it.
+// kept is a stream with the text read from it so far.
 type kept struct {
 	mu     sync.Mutex
 	stream io.Reader
@@ -101,7 +101,7 @@ type replay struct {
 	at   int
 }
 
-// Read returns what is kept, and reads on behind it.
+// Read returns the kept text, then reads on.
 func (r *replay) Read(p []byte) (int, error) {
 	k := r.from
 	k.mu.Lock()

@@ -41,7 +41,7 @@ func DecodeTOML(file, text string, v any) (toml.MetaData, error) {
 	return meta, bad
 }
 
-// wrongType is what the decoder says of a value of another type than the key's.
+// wrongType is the decoder's message about a value of another type than the key's.
 var wrongType = regexp.MustCompile(`^toml: (?:line (\d+) )?\(last key "(.*)"\): (?:incompatible types: TOML value has type (.*); destination has type|type mismatch for .*: expected table but found) (.*)$`)
 
 // typeWords says a type in words that a user of TOML knows.
@@ -57,8 +57,8 @@ func typeWords(name string) string {
 	return name
 }
 
-// deepLine returns the line, from 1, on which a text first nests deeper than
-// maxNesting, 0 where it does not.
+// deepLine returns the line, from 1, on which a text first nests deeper than maxNesting, 0 if
+// never.
 func deepLine(text string) int {
 	depth, dots := 0, 0
 	for _, t := range TOMLTokens(text) {
@@ -97,7 +97,7 @@ func TOMLTokens(text string) []TOMLToken {
 	return all
 }
 
-// tokenEnd returns the index behind the token that begins at start.
+// tokenEnd returns the index after the token that begins at start.
 func tokenEnd(text string, start int) int {
 	rest := text[start:]
 	n := len(rest) - len(strings.TrimLeft(rest, " \t\r"))
@@ -120,8 +120,8 @@ func tokenEnd(text string, start int) int {
 	return start + n
 }
 
-// stringEnd returns the index behind the string that begins at start: of many lines, with up to two more quotation
-// marks at its end, or of one.
+// stringEnd returns the index after the string that begins at start: a multi-line one, with up to two more
+// quotation marks at its end, or a single-line one.
 func stringEnd(text string, start int) int {
 	quote := text[start : start+1]
 	long := strings.HasPrefix(text[start:], strings.Repeat(quote, 3))

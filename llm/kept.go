@@ -209,7 +209,7 @@ const (
 // leaves nothing to quantise. dense reports the layers with a dense network.
 func (c *checkpoint) keep(m *Model, of parents, dense func(layer int) bool) (wide []string, ok bool) {
 	list, only := slices.Concat(c.NotConvert, c.Exclude, c.Ignore), slices.Concat(c.Only...)
-	for rule := range c.Dynamic { // of GPTQModel: "-:" and what is not quantised, else another width
+	for rule := range c.Dynamic { // GPTQModel: "-:" and the unquantised modules, else another width
 		name, skips := strings.CutPrefix(rule, "-:")
 		if !skips {
 			return nil, false

@@ -98,7 +98,7 @@ func TestBesideByHand(t *testing.T) {
 	}{
 		{us(100), us(1000), us(20), 0.2}, // of 100 us of reads, 20 us of kernels are left over
 		{us(1000), us(80), us(20), 0.2},  // the kernels take 100 us, of which they have 80%
-		{us(1000), us(80), us(1000), 1},  // nothing runs beside
+		{us(1000), us(80), us(1000), 1},  // nothing runs at the same time
 		{us(1000), us(80), 0, 0},
 	} {
 		if got := g.Stretch(c.reads, c.kernels, c.taken); got != c.want {

@@ -56,7 +56,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// TestTextsOfFaults: what is expected, in words.
+// TestTextsOfFaults: the expected values, in words.
 func TestTextsOfFaults(t *testing.T) {
 	for want, change := range map[string]func(*Spec){
 		"generation = 7: expected 3 to 6":                               func(s *Spec) { s.Generation = 7 },
@@ -72,7 +72,7 @@ func TestTextsOfFaults(t *testing.T) {
 	}
 }
 
-// TestRanges: the ends of each range are in it, what is next to them is not.
+// TestRanges: each range includes both ends, and excludes the numbers next to them.
 func TestRanges(t *testing.T) {
 	for _, c := range []struct {
 		key    string

@@ -26,7 +26,7 @@ const (
 	BeyondIgnore = "ignore"
 )
 
-// ServingSpec is the section [serving]: what a server does with the requests that come.
+// ServingSpec is the section [serving]: how a server handles arriving requests.
 type ServingSpec struct {
 	// Router says which replica a request goes to: "round-robin", "least-kv" (tokens in memory and in the queue),
 	// "least-outstanding" (tokens left to prefill and to emit) or "prefix-affinity" (the same, less those of its prompt in the cache).

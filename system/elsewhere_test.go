@@ -18,7 +18,7 @@ func elsewhere(sets ...string) []string {
 }
 
 // TestElsewhereByHand: two prompts finish elsewhere at the same time. The first arrives when the link has carried its bytes, plus the latency;
-// the second when the link has carried both. Steps take the same time as if prompts ran here, beside the other's transfer.
+// the second when the link has carried both. Steps take the same time as if prompts ran here, during the other's transfer.
 func TestElsewhereByHand(t *testing.T) {
 	const tokens = 3000
 	trace := func(n int) *traces.Trace {

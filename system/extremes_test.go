@@ -84,7 +84,7 @@ var byDefault = sync.OnceValue(func() *configs.Config {
 	return c
 })
 
-// runExtreme returns what is wrong with the outcome of a run.
+// runExtreme returns the fault in the outcome of a run, or nil.
 func runExtreme(t *testing.T, system, set string, trace *traces.Trace) error {
 	key, _, _ := strings.Cut(set, "=")
 	named := func(err error) error {

@@ -18,7 +18,7 @@ type Choices struct {
 	groups map[int][]float64 // results of Groups, by size
 }
 
-// Choices returns the choices of the profile that ReadFiles has read, nil where it has none.
+// Choices returns the choices in the profile that ReadFiles has read, or nil.
 func (s *Spec) Choices() *Choices {
 	if s.profile == nil {
 		return nil
@@ -26,7 +26,7 @@ func (s *Spec) Choices() *Choices {
 	return s.profile.holds.Choices()
 }
 
-// Choices returns those of the heads that chose, nil where none did or nobody recorded them.
+// Choices returns the choices of heads that chose, or nil if there are none.
 func (p *Profile) Choices() *Choices {
 	c := &Choices{prompt: p.Measured.Prompt}
 	for _, h := range p.Heads {

@@ -56,7 +56,7 @@ func (s PagesSpec) PageKeys() *PagesSpec { return &s }
 type HeadsSpec struct {
 	StaticSparsity float64 `toml:"static_sparsity"` // share of the KV heads that attend only to sink and window: those with the lowest policy.gates
 	StreamSpec
-	StreamDevice string `toml:"stream_device"` // where these heads attend, where keys and values are on DIMMs: on the "gpu" or where the others do, at "home"
+	StreamDevice string `toml:"stream_device"` // where these heads attend if keys and values are on DIMMs: on the "gpu", or at "home" like the others
 }
 
 // Check has the rules of streaming heads and their share.

@@ -240,7 +240,7 @@ func (r *Recorder) count(s *Selection, on Device) (tokens, rows int) {
 		}
 	}
 	slices.SortFunc(r.ranges, func(a, b [2]int) int { return cmp.Compare(a[0], b[0]) })
-	end, row := 0, 0 // end of what was counted
+	end, row := 0, 0 // end of the counted tokens
 	for _, of := range r.ranges {
 		from, to := max(of[0], end), of[1]
 		if from >= to {

@@ -70,7 +70,8 @@ func TestDetailsByHand(t *testing.T) {
 	}
 }
 
-// TestFaultsOfSequences: the error of each fault in a sequence has the flag, the wrong part of the text and what was expected.
+// TestFaultsOfSequences: the error of each fault in a sequence names the flag, the wrong part of the text and the expected
+// text.
 func TestFaultsOfSequences(t *testing.T) {
 	spec := part(t, ddr43200)
 	for text, want := range map[string]string{

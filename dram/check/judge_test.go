@@ -149,7 +149,7 @@ func (j *judge) need(a, b Record) int {
 	return most
 }
 
-// legal returns "" for a legal log, or else what is wrong.
+// legal returns "" for a legal log, or the fault.
 func (j *judge) legal(log []Record) string {
 	if wrong := j.states(log); wrong != "" {
 		return wrong

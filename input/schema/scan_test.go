@@ -53,7 +53,7 @@ k = 2
 	}
 }
 
-// TestComments: a key's comment is behind its value, or above it in its paragraph.
+// TestComments: a key's comment follows its value, or precedes it in its paragraph.
 func TestComments(t *testing.T) {
 	got := Scan(`# The file.
 

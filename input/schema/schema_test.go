@@ -310,7 +310,8 @@ func TestScalarIsTOML(t *testing.T) {
 	})
 }
 
-// TestTextRoundTrip: Parse reads what Text and Literal write, and Literal what the encoder of TOML does.
+// TestTextRoundTrip: Parse reads the output of Text and Literal, and Literal writes as the TOML encoder
+// does.
 func TestTextRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		for _, value := range []any{

@@ -15,7 +15,8 @@ func (l *level) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// TestUnquoted: a number where a quantity's text belongs is an error that writes the text; one that is no quantity says so.
+// TestUnquoted: for a number in place of a quantity, the error shows the quoted text; for other text, it says that it is no
+// quantity.
 func TestUnquoted(t *testing.T) {
 	for value, want := range map[any]string{
 		int64(30000): `30000: expected a string: "30000"`,

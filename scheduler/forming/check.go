@@ -70,7 +70,7 @@ func (s *State) CheckMemory() error {
 	return s.checkCache()
 }
 
-// checkOrder returns an error where a request waits behind one that came later.
+// checkOrder returns an error if a request waits after one that arrived later.
 func (s *State) checkOrder() error {
 	for i, waiting := 1, s.Queue.list[s.Queue.head:]; i < len(waiting); i++ {
 		if first, then := waiting[i-1].Request, waiting[i].Request; first > then {
@@ -80,7 +80,7 @@ func (s *State) checkOrder() error {
 	return nil
 }
 
-// checkHolders returns an error where a request decodes with more tokens than it holds memory for.
+// checkHolders returns an error if a request decodes with more tokens than it holds memory for.
 func (s *State) checkHolders() error {
 	var err error
 	holds := func(request int32, context int) {
@@ -179,8 +179,8 @@ func (s *State) countCutPrompts() (tokens int) {
 	return tokens
 }
 
-// CheckWaits returns an error where a request that decodes waits for longer than its Former allows. It is called once for each
-// iteration that has been formed.
+// CheckWaits returns an error if a decoding request waits longer than its Former allows. It is called once for each iteration
+// that has been formed.
 func (s *Scheduler) CheckWaits() error {
 	if f, ok := s.former.(interface{ Check() error }); ok {
 		return f.Check()

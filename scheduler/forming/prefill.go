@@ -100,7 +100,7 @@ type excess struct {
 	last       [2]predicted   // the latest without excess, and with
 }
 
-// predicted is what was found for a number of tokens.
+// predicted is the result for a number of tokens.
 type predicted struct {
 	tokens int
 	excess units.Duration

@@ -122,11 +122,11 @@ func (u uneven) PIM(s *scheduler.SubBatch, _ int64, otherPrefill int) (t units.D
 	return t + u.pim(len(s.Decode))
 }
 
-// whole hides that a predictor knows parts of what it predicts.
+// whole hides that a predictor knows parts of its predictions.
 type whole struct{ Predictor }
 
-// TestCutByParts: a predictor that knows parts of what it predicts cuts a prompt where one does that knows only the whole, whatever it predicts, and
-// is asked less often for the whole.
+// TestCutByParts: a predictor that knows parts of its predictions cuts a prompt at the same place as one that only knows the whole, and is asked
+// less often for the whole.
 func TestCutByParts(t *testing.T) {
 	asked := [2]int{}
 	for seed := range 3000 {

@@ -18,7 +18,7 @@ type Predictor interface {
 	PIM(s *scheduler.SubBatch, step int64, otherPrefill int) units.Duration
 }
 
-// Exact is a Predictor that knows parts of what it predicts without the rest.
+// Exact is a Predictor that also predicts parts separately.
 type Exact interface {
 	Predictor
 	// Exceeds says that GPU is surely above t for a sub-batch with one more chunk of a prompt, which may be empty.

@@ -50,7 +50,7 @@ type swaps struct {
 	earlier  int // tokens that went down before the batch that is being formed; down contains them
 }
 
-// CacheCounts is what a cache of prefixes has done.
+// CacheCounts are the counts of a prefix cache.
 type CacheCounts struct {
 	Hit, Miss int64 // tokens of prompts that have ended: found in the cache and computed by other requests (Hit), and all others (Miss); prompts after a preemption do not count
 	Evicted   int64 // blocks
@@ -85,7 +85,7 @@ type block struct {
 // idle is a list of the idle blocks at an offset, or of the blocks in the host's memory, by the time of their last use.
 type idle struct{ oldest, newest int32 }
 
-// found is what the cache holds of a history at an offset.
+// found is the part of a history that the cache holds at an offset.
 type found struct {
 	last   int32 // its last block, 0 for none
 	tokens int

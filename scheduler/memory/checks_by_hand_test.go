@@ -58,7 +58,7 @@ func TestLongStretchByHand(t *testing.T) {
 		decode = append(decode, scheduler.Decoding{Request: int32(i)})
 	}
 	for tokens, legal := range map[int]bool{16: false, 32: false, 48: true, 64: false} {
-		shared := []scheduler.Shared{{Tokens: tokens, Requests: []int32{0, 2}}, {Tokens: tokens, Requests: []int32{1, 3}}} // which spare as much
+		shared := []scheduler.Shared{{Tokens: tokens, Requests: []int32{0, 2}}, {Tokens: tokens, Requests: []int32{1, 3}}} // which save as much
 		if err := l.NewCacheCheck().CheckShared(&scheduler.SubBatch{Decode: decode, Shared: shared}, holds); (err == nil) != legal {
 			t.Errorf("%d tokens: %v", tokens, err)
 		}

@@ -15,7 +15,7 @@ type watch struct {
 // wait is the wait of one request that sits out on the host.
 type wait struct {
 	since      int64          // step of its beginning
-	ran, turns units.Duration // values of watch then; turns without what they may cost later
+	ran, turns units.Duration // values of watch at that time; turns without their later costs
 	iterations units.Duration // iterations since then; each may round off a picosecond
 	passed     int            // turns of others since then
 	before     int            // others that may have waited longer

@@ -40,8 +40,8 @@ func (l Linear) PIM(s *scheduler.SubBatch, step int64, _ int) units.Duration {
 	return l.PIMToken * units.Duration(s.Contexts(step))
 }
 
-// Follower checks what a scheduler does against the laws of serving: every request prefills its prompt in order
-// and once, and decodes in every step after it.
+// Follower checks a scheduler against the laws of serving: every request prefills its prompt in order and once,
+// and decodes in every step after it.
 type Follower struct {
 	Requests  []traces.Request
 	prefilled []int

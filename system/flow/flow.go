@@ -77,7 +77,7 @@ type Flow struct {
 	cfg          *configs.Config
 	fixed        units.Duration // all latencies and switching times of the resources, combined by OR: a bound of each
 	Uses         [2]Use         // the GPUs' work for the sub-batches of the iteration to be filled
-	Waits        []int32        // scratch: what an operation waits for
+	Waits        []int32        // scratch: the operations that an operation waits for
 }
 
 // Running sets how a flow runs iterations.
@@ -207,12 +207,12 @@ func (f *Flow) Pause(host units.Duration) units.Duration {
 	return host
 }
 
-// Hide makes transfers occupy a resource beside the next iteration that is filled.
+// Hide makes transfers occupy a resource in the background of the next iteration.
 func (f *Flow) Hide(resource int8, took units.Duration) {
 	f.hidden = append(f.hidden, hidden{resource, took})
 }
 
-// hidden is the time that transfers behind an iteration occupy a resource.
+// hidden is the time that background transfers of an iteration occupy a resource.
 type hidden struct {
 	resource int8
 	took     units.Duration

@@ -31,7 +31,7 @@ func (k *kernelSum) Took(slow float64) units.Duration {
 	return flow.TaskTime(float64(k.Seconds * slow))
 }
 
-// dense is the work on the GPUs for a number of tokens, beside attention and the LM head.
+// dense is the GPUs' work for a number of tokens, except attention and the LM head.
 type dense struct {
 	entry kernelSum         // embedding, QKV generation of layer 0
 	Block kernelSum         // projection to the next layer's QKV generation
@@ -263,7 +263,7 @@ func (d *GPUs) Absorb(run, requests int) {
 	}
 }
 
-// besides returns the kernels beside attention of a step that runs on the GPUs alone.
+// besides returns the kernels of a step other than attention that run on the GPUs alone.
 func (d *GPUs) besides(x *policy.Step) gpu.Work {
 	return d.Choices(x).Plus(d.Passes(x, policy.GPU)).Plus(d.Passes(x, policy.Home))
 }

@@ -78,8 +78,7 @@ func TestPredictionsByHand(t *testing.T) {
 	}
 }
 
-// TestBatchOfAClass: a batch has what a class says about those of its requests that attend to
-// anything.
+// TestBatchOfAClass: a batch has a class's tokens for the requests that attend to any.
 func TestBatchOfAClass(t *testing.T) {
 	c := &policy.Class{Heads: 6, Tokens: []int{100, 0, 300}, Weights: true, Paged: policy.Paged{Page: 16, PerQueryHead: true}, Windowed: true}
 	want := gpu.DecodeBatch{Requests: 2, Tokens: 400, Longest: 300, KVHeads: 6, Page: 16, PerQueryHead: true, Weights: true, Windowed: true}

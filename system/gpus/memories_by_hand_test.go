@@ -96,8 +96,8 @@ func TestTierByHand(t *testing.T) {
 	}
 }
 
-// TestStretchesLeave: what is chosen for a batch is kept until requests arrive or leave. Of a sub-batch without shared blocks
-// nothing is kept.
+// TestStretchesLeave: the runs chosen for a batch are kept until requests arrive or leave. For a sub-batch without shared
+// blocks nothing is kept.
 func TestStretchesLeave(t *testing.T) {
 	d := New(gpusOf(t, "run.model=llama-3-8b"))
 	sub := &scheduler.SubBatch{Decode: []scheduler.Decoding{{Base: 4999}, {Base: 3999}}, Shared: []scheduler.Shared{{Tokens: 2048, Requests: []int32{0, 1}}}}

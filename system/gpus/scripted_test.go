@@ -395,7 +395,7 @@ func TestIdleByHand(t *testing.T) {
 			if d.Decoding[run] = x; d.idle() != (i == 0) {
 				t.Errorf("%+v in run %d: idle %v", x, run, d.idle())
 			}
-			if d.Attends.Kinds = []int{0}; d.idle() != (i == 0 || run == 1) { // what the second run has is not its own
+			if d.Attends.Kinds = []int{0}; d.idle() != (i == 0 || run == 1) { // the second run has no work of its own
 				t.Errorf("%+v in run %d that is like the first: idle %v", x, run, d.idle())
 			}
 		}
