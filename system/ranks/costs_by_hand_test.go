@@ -288,8 +288,8 @@ func TestFollowPartsByHand(t *testing.T) {
 	}
 }
 
-// TestBoundaryStepByHand: at row boundaries the step is the share of a key or value in the time of a third row, at chunk boundaries one bank's share of that; a
-// head has no inner boundaries.
+// TestBoundaryStepByHand: at row boundaries the step is half of the clocks of a third row, for its keys or its values; at chunk boundaries a chunk's share of
+// that; a head has no inner boundaries.
 func TestBoundaryStepByHand(t *testing.T) {
 	n := benchOf(t, "run.model=llama-2-7b")
 	table, row := n.kernels.Table, n.kernels.Table.RowTokens()
