@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestHostTime: the host's time is the least-squares intercept of vLLM's measured steps (Table 7) over our
-// predicted ones.
+// TestHostTime: the host's time is the least-squares intercept, over contexts, of vLLM's steps in Table 7
+// minus our predicted ones.
 func TestHostTime(t *testing.T) {
 	m := &machines{}
 	x, err := m.get("run.model=llama-3-8b", "model.weight_bits=8", "model.activation_bits=8", "model.kv_bits=8", "model.kv_scales=tensor")
