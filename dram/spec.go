@@ -260,7 +260,7 @@ func (s *Spec) compareCurrents(c *input.Check) {
 }
 
 // LongestAccess returns the clocks from the ACT of a single access to the next ACT or REF. An access longer than the time between REFs
-// never issues, and one that only just fits may lose its clock to another rank's.
+// never issues. If it only just fits, a command of another rank may take its only clock.
 func (s *Spec) LongestAccess() int {
 	return max(s.TRC, max(s.TRAS, s.TRCD+max(s.TRTP, s.WriteRecovery()))+s.TRP)
 }

@@ -56,8 +56,8 @@ func (c *ModelCost) absorb(tokens int) Work {
 }
 
 // AbsorbKeys returns the batched product before a decode step whose attention another device computes: each head's query by nope × rank,
-// for the given number of requests. AbsorbValues is the product after it: each head's output by rank × value. Both are empty without
-// latents.
+// for the given number of requests. AbsorbValues returns the product after that step: each head's output by rank × value. Both are empty
+// without latents.
 func (c *ModelCost) AbsorbKeys(requests int) Work {
 	if c.latent != nil && requests > 0 {
 		return c.waits(c.headProducts(absorbsKeys, requests*c.verified))

@@ -38,8 +38,8 @@ func (p *burstSplitter) split(r *Request) (first uint64, bursts int, parts uint3
 	return first, 1, p.parts(first%p.burst, size, r.Write)
 }
 
-// parts returns the parts of a burst that a range of bytes covers. A write of less than a part covers none, so a read of that part also
-// needs the burst from memory.
+// parts returns the parts of a burst that a range of bytes covers. A write smaller than a part covers no part, so a later read of that
+// part also needs the burst from memory.
 func (p *burstSplitter) parts(offset, size uint64, write bool) uint32 {
 	part := max(1, p.burst/partsOfBurst)
 	if write && size < part {

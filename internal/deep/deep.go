@@ -181,8 +181,8 @@ func try(c *rapid.T, property func(*rapid.T), failed *bool) {
 	property(c)
 }
 
-// Asked returns a context that ends once it has been asked most times whether it has. An endless loop that asks every few steps then
-// stops after the same work on any machine.
+// Asked returns a context that ends at the call of Err after most calls. An endless loop that checks it every few steps then stops
+// after the same work on any machine.
 func Asked(ctx context.Context, most int64) context.Context {
 	return &asked{Context: ctx, most: most}
 }

@@ -23,7 +23,7 @@ var Analyzer = &analysis.Analyzer{
 
 type returnsProduct struct{} // marks a function that returns an unrounded product
 
-// AFact and String make it a fact of package analysis, named for tests.
+// AFact and String make the type a fact of package analysis, with a name for tests.
 func (*returnsProduct) AFact()         {}
 func (*returnsProduct) String() string { return "product" }
 

@@ -8,7 +8,7 @@ import (
 )
 
 // Local returns the errors of the simplest prediction from the rows themselves: for each row, linear interpolation in logarithms between
-// its neighbours in size with the same shape. Rows at an end of their shape, or alone in it, have none.
+// its neighbours in size with the same shape. The smallest and the largest row of a shape have no such prediction.
 func Local(samples []Sample) Errors {
 	shapes := map[string][]*Sample{}
 	for i := range samples {

@@ -1,7 +1,7 @@
 package dataflow
 
-// waited adds up the GPU's waits until the last operation of a layer of sub-batch s is ready: for results on their
-// way up since the slowest lane ended, for that lane, and for the transfer to it.
+// waited adds up the GPU's waits until the last operation of a layer of sub-batch s is ready, in three parts: for
+// the transfer to the slowest lane, for that lane, and then for results on their way up.
 func (l *lockstep) waited(s int, ready Time) {
 	sub, w := &l.sub[s], &l.waits
 	free := l.gpuFree

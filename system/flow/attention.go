@@ -56,7 +56,7 @@ func (a *Attends) SetRuns(layers, alike []int) {
 	}
 }
 
-// alike returns by run the first run of the same kind.
+// alike returns, for each run, the first run of the same kind.
 func alike(p policy.Costs) []int {
 	all := make([]int, len(p.Runs()))
 	for run := range all {

@@ -11,7 +11,7 @@ type extrapolating struct {
 	attention *gpu.Extrapolated // of the present sub-batch, in all layers; nil: none
 	sum       gpu.Extrapolated  // to which attention points
 	farther   [][]farther       // kernels of the present sub-batch, by run of layers
-	// Stages point to these. Those of both sub-batches of an iteration are in use at once.
+	// Stages point to times. The values of both sub-batches of an iteration are in use at once.
 	times [2]flow.Extrapolated
 	next  int
 }

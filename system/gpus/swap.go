@@ -27,8 +27,8 @@ func NewTier(h *flow.Hardware, a *flow.Attends) (t Tier) {
 	return t
 }
 
-// Beside returns the first without resources of BesideGPU; with a tier, all of them, its links and channels
-// included.
+// Beside returns the first `without` resources of BesideGPU. With a tier it returns all of them, including
+// its links and channels.
 func (t *Tier) Beside(device string, without int) []flow.Resource {
 	if t.link == 0 {
 		return BesideGPU(device)[:without]

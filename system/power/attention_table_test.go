@@ -118,8 +118,8 @@ func TestInterpolation(t *testing.T) {
 	}
 }
 
-// TestErrorsOfRows: a row's errors are those of a line through its neighbours, by hand from the rows between. Heads of 1, 2 and 3
-// requests on two ranks take as long as 1, 1 and 2.
+// TestErrorsOfRows: a row's errors are those of interpolation between it and the rows before it, compared with the rows between.
+// Heads of 1, 2 and 3 requests on two ranks take as long as 1, 1 and 2.
 func TestErrorsOfRows(t *testing.T) {
 	rowsOf := func(contexts, batches []int) []AttentionRow {
 		g := &AttentionGrid{Contexts: contexts, Batches: batches, Heads: []int{1}, Groups: []int{1}, Ranks: []int{2}, HeadDim: 128}

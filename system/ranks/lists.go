@@ -64,7 +64,7 @@ func (d *Devices) list(c *policy.Class, request, context int) (tokens, rows, las
 		}
 		rows = d.recorded.Touched(context, tokens, row)
 	case c.Rows != nil && row == 512:
-		if c.PerQueryHead { // whole pages of what was measured, the newest among them
+		if c.PerQueryHead { // whole pages of the measured tokens, including the newest page
 			tokens = max(c.Read[request]-newest+page-1, 0)/page*page + newest
 		}
 		rows = c.Rows[request]
