@@ -20,8 +20,8 @@ type AgentSpec struct {
 	Seed      uint64
 }
 
-// quantile is a distribution given by published percentiles. Its logarithm is linear between percentiles. Beyond the last but one it is
-// bent so that the mean is the published one.
+// quantile is a distribution given by published percentiles. Its logarithm is linear between percentiles. Beyond the second-to-last
+// percentile it is adjusted to match the published mean.
 type quantile struct {
 	shares []float64 // cumulative shares, from 0 to 1
 	values []float64

@@ -236,7 +236,7 @@ func FuzzQuantities(f *testing.F) {
 	})
 }
 
-// sameAgain requires of a text that is a Q that it is written as one that is read as the same.
+// sameAgain checks that a text that parses as a Q reads back unchanged after it is written.
 func sameAgain[Q interface {
 	comparable
 	encoding.TextMarshaler

@@ -27,9 +27,8 @@ var batch = scheduler{pick: (*sched).pickBatch, eitherRow: true, readsPass: true
 // our choice: 300 to 800 clocks give the same mean over the reference traces within 0.1%.
 const openedHeadStart = 400
 
-// runBanks is the number of banks of a run's direction with an open row below which the bus does not wait for one of them. With fewer, the
-// run ends: the other direction continues while rows open for the next run. Our choice: 3 to 6 give the same within 1% on the reference
-// traces.
+// runBanks is the least number of banks with an open row, in a run's direction, for which the bus waits. With fewer, the run ends: the
+// other direction continues while rows open for the next run. Our choice: 3 to 6 give the same within 1% on the reference traces.
 const runBanks = 4
 
 // runHits is the number of queued requests of a run's direction with row hits from which the bus waits for one, however few the banks: a

@@ -88,7 +88,7 @@ func (r *runner) all(ctx context.Context, points []*Point, workers int) {
 	_ = group.Wait() // the error that ends the run is the context's cause
 }
 
-// ofBest returns the draws whose variants count, and records the others as left.
+// ofBest returns the draws of the best variants, and records the others as left out.
 func (r *runner) ofBest(draws []*Point) []*Point {
 	if r.plan.bands == nil || !r.plan.tries() {
 		return draws

@@ -249,8 +249,9 @@ func (x *machine) longest() int {
 	return int((x.room() - float64(llm.WeightBytes())) / float64(llm.KVBytesPerToken()))
 }
 
-// memory returns base's memory with one request over that of the paper's system, with weights. Without a base
-// it is the system's memory with all requests of a batch, copies and the GPUs' share, over its GPU's.
+// memory returns the memory of base with one request, weights included, divided by that of the paper's
+// system. Without a base it is the system's memory with all requests of a batch, copies and the GPUs' share,
+// over its GPU's.
 func (s *subject) memory() (finding, error) {
 	context := s.contexts()[0]
 	own, reason, err := s.own.held(context, max(s.Batch, 1)*max(s.Copies, 1), cmp.Or(s.Share, 1))

@@ -224,7 +224,8 @@ func randomSpace(n int, random *rand.Rand) *Table {
 }
 
 // TestCounts: in random spaces the values of a knob have equally many points, the counts add up,
-// the chosen value exceeds its share most, and knobs are in that order.
+// the most frequent value is the one that most exceeds its share, and knobs are ordered by that
+// excess.
 func TestCounts(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 150 {

@@ -383,8 +383,8 @@ func (e *Engine) arrived(t task, x *opState, at Time, from int8) (end Time, serv
 		at, from = x.ready, x.from
 	}
 	if at <= e.now && x.Flags&OnStart == 0 {
-		// At one instant, operations that links bring to a FIFO run in their order, and operations that
-		// wait for a start run with all else that the FIFO does then.
+		// At one instant a FIFO takes operations that arrive over links in their order. Operations that
+		// wait for a start run with everything else that the FIFO starts then.
 		switch {
 		case x.discipline == Link:
 			e.queueOnLink(t, x, x.Pieces)

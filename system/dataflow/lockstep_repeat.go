@@ -51,9 +51,9 @@ func (l *lockstep) skipRepeats(s int) {
 }
 
 // jump skips sub-batch s to the start of a later layer, as near to the last as possible. The states repeat from
-// number from on, with a period that took took. A last layer's block has its own time, so the jump ends before
-// either sub-batch has requested one, and before either has begun a layer whose kind differs from that of a period
-// before. It reports false if a longer period may still skip more.
+// number from on, with a period that took took. The last layer's block has its own time, so the jump ends before
+// either sub-batch requests it. It also ends before either begins a layer whose kind differs from the kind one
+// period earlier. It reports false if a longer period may still skip more.
 func (l *lockstep) jump(s, from int, took Time) bool {
 	h, now := &l.past, l.sub[s].layer
 	period := h.count - 1 - from

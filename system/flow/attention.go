@@ -133,8 +133,8 @@ func (a *Attends) Ask(requests []scheduler.Decoding, step int64) {
 // KV returns the bytes of the keys and values of that many tokens in one layer.
 func (a *Attends) KV(tokens int) units.Bytes { return units.Bytes(a.Policy.KV(tokens)) }
 
-// Vectors returns the bytes of vectors that decoding requests send to their keys and values, and back,
-// in one layer.
+// Vectors returns the bytes of decoding requests' vectors on their way to the keys and values, and
+// back, in one layer.
 func (a *Attends) Vectors(requests int) (down, up units.Bytes) {
 	all := int64(requests) * int64(a.Heads)
 	return a.VectorsOf(all, all)
