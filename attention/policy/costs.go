@@ -248,7 +248,7 @@ type Held struct {
 
 	// Which tokens count: those of the prompt, those after it, or (with neither) all, including the step's own.
 	OfPrompt, AfterPrompt bool
-	Skip                  int     // number of the first counted tokens that are not held here; if negative, so many more are held (the step's own)
+	Skip                  int     // first counted tokens that are not held here; negative: further tokens held (the step's own)
 	Share                 float64 // share of the tokens beyond Skip that is held, rounded up; 0 means all
 	Most                  int     // maximum number of tokens of a head that are held; 0 for no limit
 	Longest               float64 // Share of the head that holds the most, if heads differ and Share is their mean; else 0

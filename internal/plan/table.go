@@ -32,7 +32,7 @@ func (r *Report) table() *tables.Table {
 		if len(x.Limit) > 0 {
 			limit = x.Limit[0].Name
 		}
-		cost, band := "-", "-" // a node that holds nothing has no cost: that of its lowest rate depends on how long was searched
+		cost, band := "-", "-" // a node that holds nothing has no cost: its lowest tried rate depends on the length of the search
 		if x.Highest > 0 || x.holds() {
 			cost, band = fmt.Sprintf("%.2f", x.USD), fmt.Sprintf("%.2f-%.2f", x.USDLow, x.USDHigh)
 		}

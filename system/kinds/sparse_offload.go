@@ -411,8 +411,8 @@ func (e *sparseOffload) fetches(f *fetching, x *policy.Step) {
 	f.took = e.gather.LookUp + e.gather.Time(&f.Rows, e.link, e.spec.Translation)
 }
 
-// missing returns how many of a request's chosen tokens the recording says that the buffer does not have. It has none of them in the first step
-// of the request; the recording's own first step, whose buffer is empty, stands for no other.
+// missing returns how many of a request's chosen tokens are not in the buffer, according to the recording. In the request's first step the
+// buffer is empty. The recording's own first step applies only to that.
 func (e *sparseOffload) missing(r policy.Request, chosen, page int) float64 {
 	if r.Context == r.Prompt+1 {
 		return float64(chosen)
