@@ -62,6 +62,7 @@ type GPUs struct {
 	Appends bool
 	Dense   Memo[dense]    // by tokens
 	head    Memo[headCost] // by number of emitted tokens
+	least   Times          // of AtLeast
 	plain   []stage        // by number of decoding requests that attend elsewhere; without layers
 	// Scratch, by run of layers; only the first run of each kind is used. attended is by kind of layers.
 	Decoding []Decoding
@@ -406,12 +407,17 @@ func (d *GPUs) GPU(s *scheduler.SubBatch, _ int64) units.Duration {
 // AtLeast returns a time below which GPU never is for a sub-batch of so many tokens: without attention and the LM head, at full clock. Times are
 // rounded kernel by kernel here and once under a power limit: a nanosecond a layer is more than that can differ.
 func (d *GPUs) AtLeast(tokens int) units.Duration {
-	w, layers := d.Dense.At(tokens), units.Duration(d.Model.Layers)
-	return w.entry.time + (layers-1)*w.Block.time + w.end.time - layers*units.Nanosecond
+	if d.least.of == nil {
+		d.least = d.Times(func(tokens int) units.Duration {
+			w, layers := d.Dense.At(tokens), units.Duration(d.Model.Layers)
+			return w.entry.time + (layers-1)*w.Block.time + w.end.time - layers*units.Nanosecond
+		})
+	}
+	return d.least.At(tokens)
 }
 
-// Kept returns a memory of what anything costs by a count.
-func Kept[T any](d *GPUs, cost func(n int) *T) Memo[T] { return Memo[T]{anew: d.anew, Cost: cost} }
+// Times returns a cache of times by a count.
+func (d *GPUs) Times(of func(n int) units.Duration) Times { return Times{of: of, anew: d.anew} }
 
 // GPUTime returns the GPUs' time of a sub-batch with d.Decoding as their part of decoding.
 func (d *GPUs) GPUTime(s *scheduler.SubBatch) units.Duration {

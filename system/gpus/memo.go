@@ -5,6 +5,7 @@ import (
 
 	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/llm"
+	"github.com/l3sim/l3sim/units"
 )
 
 // Memo caches a cost by a count, as successive batches differ by few tokens.
@@ -31,6 +32,27 @@ func (m *Memo[T]) At(n int) *T {
 		m.costs[n] = m.Cost(n)
 	}
 	return m.costs[n]
+}
+
+// Times caches a time by a count, in one array: predictions ask for many counts, each of them rarely.
+type Times struct {
+	known []units.Duration // 0: unknown, or none
+	of    func(n int) units.Duration
+	anew  *anew
+}
+
+// At returns the time of n.
+func (m *Times) At(n int) units.Duration {
+	if m.anew.on() {
+		return m.of(n)
+	}
+	if n >= len(m.known) {
+		m.known = append(m.known, make([]units.Duration, n+1-len(m.known))...)
+	}
+	if m.known[n] == 0 {
+		m.known[n] = m.of(n)
+	}
+	return m.known[n]
 }
 
 // lately caches the costs of dense layers of recent nodes. All rates of a search, and most points of it or of a sweep, have the same GPUs and

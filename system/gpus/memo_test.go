@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/gpu"
+	"github.com/l3sim/l3sim/units"
 )
 
 // TestSharedCosts: replicas with equal GPUs and models share costs, which equal those of a model used by one replica. With another model, other GPUs
@@ -45,5 +46,19 @@ func TestForgets(t *testing.T) {
 		if a := k.of(x); k.of(x) != a || len(k.by) > mostKnown {
 			t.Fatal(fmt.Sprint(i, ": ", len(k.by)))
 		}
+	}
+}
+
+// TestTimes: a time is computed once for each count, and each time anew where caches are off.
+func TestTimes(t *testing.T) {
+	asked, anew := 0, &anew{}
+	m := Times{of: func(n int) units.Duration { asked++; return units.Duration(3*n + 1) }, anew: anew}
+	for _, n := range []int{5, 2, 5, 900, 2, 0} {
+		if got := m.At(n); got != units.Duration(3*n+1) {
+			t.Errorf("%v at %d", got, n)
+		}
+	}
+	if anew.set = true; m.At(5) != 16 || asked != 5 {
+		t.Errorf("asked %d times, by hand 5", asked)
 	}
 }

@@ -37,12 +37,12 @@ type l3 struct {
 	ranks *ranks.Devices
 	flow.Flow
 	costs     iterationCosts
-	counts    bool                      // the policy is not dense: GPUs also attend, choose and keep statistics
-	homes     *ranks.Homes              // stored tokens of the requests; nil without checks
-	near      *flow.Attends             // attention of requests in the GPUs' spare memory; nil without checks or without such requests
-	join      units.Duration            // GPU time lost in a block that waits for transfers
-	joinWatts float64                   // power of the replica's GPUs meanwhile
-	moves     gpus.Memo[units.Duration] // time that predictions add for prompt tokens that go to the ranks
+	counts    bool           // the policy is not dense: GPUs also attend, choose and keep statistics
+	homes     *ranks.Homes   // stored tokens of the requests; nil without checks
+	near      *flow.Attends  // attention of requests in the GPUs' spare memory; nil without checks or without such requests
+	join      units.Duration // GPU time lost in a block that waits for transfers
+	joinWatts float64        // power of the replica's GPUs meanwhile
+	moves     gpus.Times     // time that predictions add for prompt tokens that go to the ranks
 	imbalance flow.Imbalance
 	learned   *predict.Learned // nil if the predictors are exact
 	sample    scheduler.Sample
@@ -112,10 +112,7 @@ func (e *l3) wire(n *Setup) {
 		e.ranks.BesideKernels(n.Hardware.Config.PCIe.KernelShare)
 	}
 	e.costs, e.join = n.costs(e.ranks), n.Hardware.Join()
-	e.moves = gpus.Kept(&e.GPUs, func(tokens int) *units.Duration {
-		t := e.ranks.PIM(&scheduler.SubBatch{}, 0, tokens)
-		return &t
-	})
+	e.moves = e.Times(func(tokens int) units.Duration { return e.ranks.PIM(&scheduler.SubBatch{}, 0, tokens) })
 	e.joinWatts = float64(n.Hardware.Config.Model.TensorParallel) * n.Hardware.Config.GPU.Power.ActiveIdle
 }
 

@@ -216,7 +216,7 @@ func (e *l3) alone(s *scheduler.SubBatch) bool {
 }
 
 // Moves implements forming.Exact.
-func (e *l3) Moves(tokens int) units.Duration { return *e.moves.At(tokens) }
+func (e *l3) Moves(tokens int) units.Duration { return e.moves.At(tokens) }
 
 // imbalance adds an iteration's attention to m. Each kind weighs by its layers, and one alone as a single layer: the ratio is the same.
 func (c *iterationCosts) imbalance(m *flow.Imbalance) {
