@@ -43,7 +43,7 @@ func (c *ModelCost) decodeCost(b *DecodeBatch) *Cost {
 	goesOn := s.known > 0
 	s.known = 1
 	s.batch = *b
-	if b.Page > 0 || b.Weights || min(int64(b.Requests), b.Tokens) <= 0 {
+	if b.Page > 0 || b.Weights || c.alwaysChosen() || min(int64(b.Requests), b.Tokens) <= 0 {
 		s.costs[0] = c.batchCost(*b)
 		return &s.costs[0]
 	}

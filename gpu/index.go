@@ -60,14 +60,19 @@ func (c *ModelCost) Index(x llm.Indexing) Work {
 	return c.waits(c.spec.work(scores).Plus(c.spec.work(c.spec.IndexTopKCost(x, false))).scaled(c.scale.decode))
 }
 
-// Chosen returns attention of a prompt's tokens over rows that an indexer has chosen for each, including the absorbed products before and
-// after.
+// Chosen returns attention of prompts' tokens over rows that an indexer has chosen for each, including the absorbed products before and
+// after. Servers that have a kernel of decode steps for the cache's elements but none for prompts, as of FP8, take it for prompts, too.
 func (c *ModelCost) Chosen(x llm.Chosen) Work {
 	if x.Rows <= 0 {
 		return Work{}
 	}
-	if c.choosesLatents() {
-		return c.prefills(c.spec.ChosenCost(x.Tokens, x.Rows, x.Longest, c.kinds[0].heads)).Plus(c.absorb(x.Tokens))
+	h := c.spec.ofRows(c.kinds[0].heads)
+	whole := c.spec.latentDecode(&h) != nil // decode steps' kernel, each token a request of its rows
+	if c.choosesLatents() && !(whole && h.KVFloat && !c.alwaysChosen()) {
+		return c.prefills(c.spec.ChosenCost(x.Tokens, x.Rows, x.Longest, h)).Plus(c.absorb(x.Tokens))
+	}
+	if whole {
+		return c.prefills(c.spec.DecodeAttentionCost(DecodeBatch{Requests: x.Tokens, Tokens: x.Rows, Longest: x.Longest}, h)).Plus(c.absorb(x.Tokens))
 	}
 	b := DecodeBatch{Requests: x.Tokens, Tokens: x.Rows, Longest: x.Longest, Page: 1}
 	return c.prefills(c.spec.PageAttentionCost(b, 1, c.kinds[0].heads)).Plus(c.absorb(x.Tokens))
@@ -81,7 +86,11 @@ func (c *ModelCost) indexProducts(tokens int) (products, norm Work) {
 		return Work{}, Work{}
 	}
 	queries := c.mixed(tokens, m.IndexHeads*m.IndexDim, cmp.Or(m.QueryRank, m.Hidden), c.projections, c.keptAttention)
-	rest := c.mixed(tokens, m.IndexDim+m.IndexHeads, m.Hidden, c.projections, c.keptAttention)
+	of := c.projections
+	if c.spec.Index.WideKeys {
+		of = c.uniform
+	}
+	rest := c.mixed(tokens, m.IndexDim+m.IndexHeads, m.Hidden, of, c.keptAttention)
 	norm = c.small(c.spec.small().norm(false, tokens, m.IndexDim, c.bits)).Plus(c.small(c.spec.small().copies(1, float64(tokens)*2*float64(m.IndexBytes()))))
 	return Work{}.mean(queries.Plus(rest), c.indexers), Work{}.mean(norm, c.indexers)
 }

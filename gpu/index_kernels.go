@@ -12,6 +12,11 @@ type IndexTables struct {
 	Scores     ScoreSpec     `toml:"scores,omitempty"`      // for prompts (DeepGEMM's fp8_mqa_logits)
 	StepScores StepScoreSpec `toml:"step_scores,omitempty"` // for decode steps, over a paged cache (fp8_paged_mqa_logits)
 	TopK       RankSpec      `toml:"top_k,omitempty"`
+	// Always makes contexts of no more tokens than are chosen take attention over chosen rows, too: the server has no other kernel for models
+	// with an indexer. Otherwise, such prompts attend as in models without one.
+	Always bool `toml:"always,omitempty"`
+	// WideKeys makes the product of an indexer's key and of its heads' weights take 16 bits, whatever the width of other weights.
+	WideKeys bool `toml:"wide_keys,omitempty"`
 }
 
 // ScoreSpec holds the parameters of prompts' scores. A block has a few tokens with all index heads, and passes over all keys of its tokens'

@@ -61,11 +61,18 @@ func (c *ModelCost) attend(x Shape, kind byte) (p Parts) {
 			scores = Work{}
 		}
 		if chosen, of := c.model.Indexer.Prompt(x.Chunk, x.Finished); chosen.Rows > 0 {
-			each := c.Chosen(chosen)
-			if kind == llm.Indexed {
-				each = each.Plus(c.Index(of))
+			kernels := 1 // for all prompts
+			if n := x.Prefills; c.data {
+				kernels = n
+			} else {
+				chosen.Tokens, chosen.Rows = n*chosen.Tokens, int64(n)*chosen.Rows
+				of.Requests, of.Keys, of.Pairs = n*of.Requests, int64(n)*of.Keys, int64(n)*of.Pairs
 			}
-			prefill, pieces = each.Times(x.Prefills), [3]llm.Piece{}
+			prefill = c.Chosen(chosen)
+			if kind == llm.Indexed {
+				prefill = prefill.Plus(c.Index(of))
+			}
+			prefill, pieces = prefill.Times(kernels), [3]llm.Piece{}
 		}
 	}
 	for _, piece := range pieces {

@@ -122,7 +122,7 @@ func (c *ModelCost) absorbedBits() int {
 	switch l, w := &c.spec.Latent, c.projections; {
 	case c.spec.Suite != SuiteServer:
 		return 0
-	case w.In == 8 && w.Weights == 8 && c.keptAttention == 0 && l.ProductsFP8.Compute > 0:
+	case w.In == 8 && w.Weights == 8 && c.keptAttention == 0 && l.ProductsFP8.Compute > 0 && !(l.WidensBlocks && w.Block == FP8Block):
 		return 8
 	case l.Products.Compute > 0:
 		return c.bits
@@ -146,6 +146,17 @@ func (c *ModelCost) StoreValuesApart(queries int) {
 // choosesLatents reports whether the fit has kernels of attention over chosen rows of latents.
 func (c *ModelCost) choosesLatents() bool {
 	return c.latent != nil && c.spec.Suite == SuiteServer && c.spec.Latent.Chosen.Compute > 0
+}
+
+// alwaysChosen reports whether attention over chosen rows is the server's only one for the model.
+func (c *ModelCost) alwaysChosen() bool {
+	return c.spec.Index.Always && c.latent != nil && c.model.IndexTopK > 0 && c.spec.Suite == SuiteServer
+}
+
+// wholePrompts returns the rows of prompts whose tokens attend to all tokens before them.
+func wholePrompts(requests, chunk, finished int) llm.Chosen {
+	n := int64(requests) * int64(chunk)
+	return llm.Chosen{Tokens: requests * chunk, Longest: chunk + finished, Rows: n*int64(finished) + n*int64(chunk+1)/2}
 }
 
 // expand returns the product that expands keys and values of prompts' tokens, including tokens before a chunk. If prompts attend to latents

@@ -17,8 +17,10 @@ type LatentTables struct {
 	// Absorbed makes prompts attend to latents directly, as decode steps do.
 	Absorbed bool `toml:"prefill_absorbed,omitempty"`
 	// The batched products before and after a decode step, one for each head.
-	Products    LatentProductSpec `toml:"products,omitempty"`
-	ProductsFP8 LatentProductSpec `toml:"products_fp8,omitempty"`
+	Products LatentProductSpec `toml:"products,omitempty"`
+	// WidensBlocks makes these products take 16 bits for weights in FP8 blocks, which the server widens as it loads them.
+	WidensBlocks bool              `toml:"widens_blocks,omitempty"`
+	ProductsFP8  LatentProductSpec `toml:"products_fp8,omitempty"`
 	// Chosen is attention over cached rows that an indexer has chosen.
 	Chosen ChosenSpec `toml:"chosen,omitempty"`
 }

@@ -28,6 +28,9 @@ func (a *Attention) PromptsOf(requests, chunk, finished, kvHeads int, windowed b
 	if requests > 0 && chunk > 0 {
 		a.prompts, a.longest = true, max(a.longest, chunk+finished)
 	}
+	if c.alwaysChosen() {
+		return a.spread(c.Chosen(wholePrompts(requests, chunk, finished)))
+	}
 	h, made := c.some(kvHeads, windowed), Work{}
 	if c.latent != nil {
 		h, made = c.kinds[0].prompts, c.expand(requests*chunk, requests*finished)

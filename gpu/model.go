@@ -148,6 +148,9 @@ func (c *ModelCost) qkvOf(tokens int, of *headsOf) (p Parts) {
 
 // PrefillAttention returns attention of a chunk of one request's prompt over itself and the finished tokens before it.
 func (c *ModelCost) PrefillAttention(chunk, finished int) Work {
+	if c.alwaysChosen() {
+		return c.Chosen(wholePrompts(1, chunk, finished))
+	}
 	return c.prefills(c.spec.PrefillAttentionCost(1, chunk, finished, c.kinds[0].prompts)).Plus(c.expand(chunk, finished))
 }
 
@@ -160,7 +163,14 @@ func (c *ModelCost) DecodeBatch(b DecodeBatch) Work {
 // batchCost is DecodeBatchCost without the cache.
 func (c *ModelCost) batchCost(b DecodeBatch) (cost Cost) {
 	h := c.decoding(&b)
-	if b.Page == 1 && c.choosesLatents() {
+	if each, ok := c.choices(&b); ok {
+		h.Query /= c.verified
+		if h = c.spec.ofRows(h); c.spec.latentDecode(&h) != nil && !(c.alwaysChosen() && c.choosesLatents()) {
+			cost = c.spec.DecodeAttentionCost(each, h) // with a page table of single rows, as measured modules do
+		} else {
+			cost = c.spec.ChosenCost(each.Requests, each.Tokens, each.Longest, h)
+		}
+	} else if b.Page == 1 && c.choosesLatents() {
 		cost = c.spec.ChosenCost(b.Requests, b.Tokens, b.Longest, h)
 	} else if b.Page > 0 {
 		if b.PerQueryHead {
@@ -174,6 +184,27 @@ func (c *ModelCost) batchCost(b DecodeBatch) (cost Cost) {
 		cost = c.spec.withWeights(cost, float64(b.Tokens)*float64(h.Query))
 	}
 	return cost
+}
+
+// choices returns the rows that an indexer has chosen for each token of a decode step as a batch of their own, and whether b has such rows
+// and the fit kernels of latents for them. Servers' kernels do not join the choices of a request's verified tokens: each attends to its own.
+func (c *ModelCost) choices(b *DecodeBatch) (each DecodeBatch, ok bool) {
+	k, h := c.model.IndexTopK, c.spec.ofRows(c.kinds[0].heads)
+	if k == 0 || min(int64(b.Requests), b.Tokens) <= 0 || b.Page != 1 && !c.alwaysChosen() || !c.choosesLatents() && c.spec.latentDecode(&h) == nil {
+		return each, false
+	}
+	each = DecodeBatch{Requests: b.Requests * c.verified, Longest: min(b.Longest, k), KVHeads: b.KVHeads}
+	each.Tokens = min(b.Tokens, int64(b.Requests)*int64(k)) * int64(c.verified)
+	return each, true
+}
+
+// ofRows returns the heads of attention over chosen rows. If the fit has no kernel for narrow latents, rows are widened on the way, and the
+// kernel takes the time of 16 bits (FlashMLA's sparse FP8 kernel).
+func (s *Spec) ofRows(h Heads) Heads {
+	if h.Latent && h.KVFloat && s.latentDecode(&h) == nil {
+		h.KVBits, h.KVScaleBytes, h.KVFloat, h.kv = 0, 0, false, 0
+	}
+	return h
 }
 
 // some returns, for each GPU, the heads of kvHeads KV heads of layers with or without a window; 0 for all.

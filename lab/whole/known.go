@@ -19,6 +19,35 @@ type known struct {
 	Framework map[string]framework                `toml:"framework"`
 	Precision map[string][]string                 `toml:"precision"`
 	Model     map[string]model                    `toml:"model"`
+	Server    []server                            `toml:"server"`
+}
+
+// server has settings of the servers of some rows: a framework's defaults for a GPU or model, or published launch commands. A condition
+// that is left out holds for all rows.
+type server struct {
+	Framework   string   `toml:"framework"`
+	GPU         []string `toml:"gpu"`         // presets
+	Model       []string `toml:"model"`       // keys of models
+	Source      string   `toml:"source"`      // a part of the row's source
+	Parallelism string   `toml:"parallelism"` // as the row has it
+	Set         []string `toml:"set"`
+}
+
+// serves reports whether a row's server has the settings.
+func (s *server) serves(row *Row, framework, gpu, model string) bool {
+	in := func(all []string, name string) bool { return len(all) == 0 || slices.Contains(all, name) }
+	return (s.Framework == "" || s.Framework == framework) && in(s.GPU, gpu) && in(s.Model, model) &&
+		strings.Contains(row.Source, s.Source) && (s.Parallelism == "" || s.Parallelism == row.Parallelism)
+}
+
+// serverSets returns the settings of a row's server, the last of which apply.
+func (k *known) serverSets(row *Row, framework, gpu, model string) (sets []string) {
+	for i := range k.Server {
+		if s := &k.Server[i]; s.serves(row, framework, gpu, model) {
+			sets = append(sets, s.Set...)
+		}
+	}
+	return sets
 }
 
 type framework struct {
@@ -81,13 +110,13 @@ func fitOf(gpu, framework string) (name string, borrowed bool) {
 	return "", true // the preset's own
 }
 
-// modelSets returns the preset and the settings of a row's model, or why there are none.
-func (k *known) modelSets(row *Row, framework string) (preset string, sets []string, reason string) {
+// modelSets returns the key, the preset and the settings of a row's model, or why there are none.
+func (k *known) modelSets(row *Row, framework string) (name, preset string, sets []string, reason string) {
 	name, m, ok := find(k.Model, row.Model, func(m model) []string { return m.Names })
 	if !ok {
 		i := slices.IndexFunc(configs.Names(configs.Model), func(n string) bool { return plain(n) == plain(row.Model) })
 		if i < 0 {
-			return "", nil, "no configuration of " + quoted(row.Model, "the model, which the row leaves out")
+			return "", "", nil, "no configuration of " + quoted(row.Model, "the model, which the row leaves out")
 		}
 		name = configs.Names(configs.Model)[i]
 	}
@@ -98,11 +127,11 @@ func (k *known) modelSets(row *Row, framework string) (preset string, sets []str
 	for _, p := range []string{framework + " " + precision, precision} {
 		for _, of := range []map[string][]string{m.Precision, k.Precision} {
 			if set, ok := of[p]; ok {
-				return preset, slices.Concat(widths, m.Set, set, kv), ""
+				return name, preset, slices.Concat(widths, m.Set, set, kv), ""
 			}
 		}
 	}
-	return "", nil, "precision " + quoted(row.Precision, "is left out") + " is not known of " + name
+	return "", "", nil, "precision " + quoted(row.Precision, "is left out") + " is not known of " + name
 }
 
 // quoted returns a text in quotation marks, or a replacement if it is empty.

@@ -15,6 +15,7 @@ import (
 // Row is one measurement as in its table. Texts are literal; missing numbers are 0.
 type Row struct {
 	Line        int
+	Source      string
 	Model       string
 	GPU         string
 	GPUs        int
@@ -37,7 +38,7 @@ type Row struct {
 var Columns = []string{"model", "gpu", "gpus", "precision", "framework", "parallelism", "speculation", "input", "output", "concurrency", "tpot_ms", "output_tok_s_gpu"}
 
 // Optional are columns that are read if present.
-var Optional = []string{"version", "ttft_ms", "statistic", "total_tok_s_gpu", "note"}
+var Optional = []string{"source", "version", "ttft_ms", "statistic", "total_tok_s_gpu", "note"}
 
 const (
 	maxRows   = 100_000
@@ -137,7 +138,7 @@ func parse(file string, text []byte) ([]Row, error) {
 func (r *record) row() Row {
 	r.number("ttft_ms", "milliseconds") // only to check its form
 	return Row{
-		Line: r.line, Model: r.text("model"), GPU: r.text("gpu"), GPUs: r.integer("gpus", 1, maxGPUs, 0), Precision: r.text("precision"),
+		Line: r.line, Source: r.text("source"), Model: r.text("model"), GPU: r.text("gpu"), GPUs: r.integer("gpus", 1, maxGPUs, 0), Precision: r.text("precision"),
 		Framework: r.text("framework"), Version: r.text("version"), Parallelism: r.text("parallelism"), Speculation: r.text("speculation"),
 		Input: r.integer("input", 0, maxTokens, -1), Output: r.integer("output", 0, maxTokens, 0), Concurrency: r.text("concurrency"),
 		TPOT: r.number("tpot_ms", "milliseconds"), Statistic: r.text("statistic"),

@@ -143,7 +143,7 @@ func (k *known) settings(row *Row, l *load, o configs.Options) (r settled, reaso
 	if reason != "" {
 		return r, reason
 	}
-	model, sets, reason := k.modelSets(row, name)
+	of, model, sets, reason := k.modelSets(row, name)
 	if reason != "" {
 		return r, reason
 	}
@@ -164,6 +164,7 @@ func (k *known) settings(row *Row, l *load, o configs.Options) (r settled, reaso
 		fmt.Sprint("batching.max_num_seqs=", seats), fmt.Sprint("batching.max_num_batched_tokens=", tokens), `serving.beyond_context="ignore"`,
 		fmt.Sprintf("model.attention_parallel=%q", attention), fmt.Sprint("model.expert_parallel=", at.experts),
 	})
+	all = append(all, k.serverSets(row, name, device, of)...)
 	if l.seats > 0 {
 		all = append(all, `arrivals.kind="closed-loop"`, fmt.Sprint("arrivals.users=", l.seats))
 	}

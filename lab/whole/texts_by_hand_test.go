@@ -137,7 +137,7 @@ func TestSettingsOfRows(t *testing.T) {
 	}{
 		{"H200", "vLLM", "TP8", 16, "max_num_seqs=1024 max_num_batched_tokens=8192 attention_parallel=\"tensor\" expert_parallel=false users=16", "h200-sxm 8 8", "h200-sxm.vllm-", false},
 		{"H200", "vLLM", "DP8 EP8", 16, "max_num_seqs=8192 max_num_batched_tokens=65536 attention_parallel=\"data\" expert_parallel=true users=16", "h200-sxm 8 8", "h200-sxm.vllm-", false},
-		{"B200", "SGLang", "TP4 DP4", 5, "max_num_seqs=0 max_num_batched_tokens=8192 attention_parallel=\"data\" expert_parallel=false users=5", "b200-sxm 4 4", "b200-sxm.", false},
+		{"B200", "SGLang", "TP4 DP4", 5, "max_num_seqs=0 max_num_batched_tokens=16384 attention_parallel=\"data\" expert_parallel=false users=5", "b200-sxm 4 4", "b200-sxm.", false},
 		{"B200", "TRT-LLM", "TP4 DP2", 0, "max_num_seqs=2048 max_num_batched_tokens=8192 attention_parallel=\"tensor\" expert_parallel=false", "b200-sxm 8 4", "b200-sxm.trtllm-", false},
 	} {
 		row := &Row{Model: "Qwen3-32B", GPU: c.gpu, Framework: c.framework, Precision: "fp8", Parallelism: c.parallelism}
@@ -171,5 +171,49 @@ func TestSettingsOfRows(t *testing.T) {
 	}
 	if name, borrowed := fitOf("no-such-gpu", "vllm"); name != "" || !borrowed {
 		t.Errorf("a GPU without fits has %q", name)
+	}
+}
+
+// TestServerSets: settings of servers hold where all their conditions do, later ones after earlier ones, before the user's.
+func TestServerSets(t *testing.T) {
+	k := &known{Server: []server{
+		{Framework: "sglang", Set: []string{"a"}}, {GPU: []string{"b200-sxm", "gb200"}, Set: []string{"b"}}, {Model: []string{"glm-5.2"}, Set: []string{"c", "d"}},
+		{Source: "zai-org/", Set: []string{"e"}}, {Parallelism: "TP8", Set: []string{"f"}}, {Source: "zai-org/", Parallelism: "TP8 DP8", Set: []string{"g"}},
+	}}
+	for _, c := range []struct{ source, parallelism, framework, gpu, model, want string }{
+		{"docs/zai-org/x", "TP8", "sglang", "gb200", "glm-5.2", "a b c d e f"},
+		{"docs/zai-org/x", "TP8 DP8", "vllm", "h200-sxm", "glm-5", "e g"},
+		{"", "TP8 DP8", "sglang", "b200-sxm", "glm-5", "a b"},
+		{"x", "TP8", "sglang2", "b200", "", "f"},
+	} {
+		if got := strings.Join(k.serverSets(&Row{Source: c.source, Parallelism: c.parallelism}, c.framework, c.gpu, c.model), " "); got != c.want {
+			t.Errorf("%+v: %s", c, got)
+		}
+	}
+	k, err := readKnown()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range k.Server { // what they name is known
+		_, framework := k.Framework[s.Framework]
+		for _, gpu := range s.GPU {
+			if _, ok := k.GPU[gpu]; !ok {
+				t.Errorf("%+v: %s", s, gpu)
+			}
+		}
+		for _, model := range s.Model {
+			if _, ok := k.Model[model]; !ok {
+				t.Errorf("%+v: %s", s, model)
+			}
+		}
+		if s.Framework != "" && !framework || len(s.Set) == 0 {
+			t.Errorf("%+v", s)
+		}
+	}
+	row := &Row{Source: "github.com/sgl-project/sglang docs_new/src/snippets/configs/zai-org/glm-5.2-benchmarks.jsx@0", Model: "GLM-5.2", GPU: "B200", GPUs: 8, Framework: "sglang", Precision: "fp8", Parallelism: "TP8 DP8"}
+	r, reason := k.settings(row, &load{seats: 1024}, configs.Options{})
+	n := len(r.options.Sets)
+	if reason != "" || n < 5 || strings.Join(r.options.Sets[n-7:n-2], " ") != `batching.max_num_batched_tokens=16384 model.kv_format="fp8" gpu.memory_share=0.85 batching.max_num_seqs=256 model.expert_parallel=true` {
+		t.Errorf("%s: %v", reason, r.options.Sets)
 	}
 }
