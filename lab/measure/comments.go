@@ -56,6 +56,9 @@ var meanings = map[string]string{
 	"latent.tile_rows":                  "rows of a tile, to which tokens of a head, or a token's heads, are padded; small batches",
 	"latent.row_time":                   "a block's time of a chosen row; few tokens",
 	"latent.slots":                      "rows that a token's block passes over, chosen or not; short contexts",
+	"latent.widens_blocks":              "kv_b of FP8 blocks is widened on loading, and its products take 16 bits; FP8 checkpoints",
+	"index.always":                      "attention over chosen rows is the only one, for contexts of any length; short contexts",
+	"index.wide_keys":                   "one product of 16 bits makes an indexer's key and the weights of its heads; decode steps of FP8 checkpoints",
 	"latent.prefill_absorbed":           "prompts attend to latents, as decode steps do; long prompts",
 	"expert_tokens":                     "most tokens of a batch of experts; beyond them experts are extrapolated",
 	"expert_width":                      "most inner columns of an expert; the same",
@@ -151,8 +154,8 @@ func text(section, key string, texts map[string]string) string {
 			section = strings.TrimSuffix(strings.Replace(section, "gpu.decode", "gpu.decode_attention", 1), "_fp8")
 		}
 	}
-	if section == "gpu.latent" {
-		return meanings["latent."+key]
+	if section == "gpu.latent" || section == "gpu.index" {
+		return meanings[strings.TrimPrefix(section, "gpu.")+"."+key]
 	}
 	if section+"."+key == "gpu.all_reduce.small_limit" {
 		return meanings[key]
