@@ -33,11 +33,7 @@ func (c *ModelCost) KernelTimes(x Shape) []KernelTime {
 	for i := range c.feedForwards {
 		f := &c.feedForwards[i]
 		if f.experts != nil {
-			share := f.share
-			if i == 0 && len(c.feedForwards) > 1 {
-				share = 1 - c.feedForwards[1].share
-			}
-			experts += float64(share * float64(c.model.Layers) * c.waits(c.mixture(f, tokens)).Seconds)
+			experts += float64(f.share * float64(c.model.Layers) * c.waits(c.mixture(f, tokens)).Seconds)
 		}
 	}
 	t.add(expertKind(c.grouped), float64((1-c.keptNetwork)*experts), far[FeedForward])
