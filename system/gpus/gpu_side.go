@@ -321,6 +321,9 @@ func (d *GPUs) LayerAttention(sub *scheduler.SubBatch, run int, decode *Decoding
 			of = d.Spare
 		}
 		prefill = prefill.plus(of.PromptAttention(&a, &sub.Prefill[i], run))
+		if of != d {
+			d.farther[run], of.farther[run] = append(d.farther[run], of.farther[run]...), of.farther[run][:0]
+		}
 	}
 	for i := range decode.Batches {
 		b := &decode.Batches[i]

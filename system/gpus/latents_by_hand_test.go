@@ -51,7 +51,7 @@ func TestScaleByHand(t *testing.T) {
 }
 
 // TestPredictionsByHand: a prediction without batches has a sub-batch's dense work and prompts. Equal runs are one kind of layers, with all their layers and
-// the time beyond the measurements. Work that takes nothing is not laid out.
+// the time beyond the measurements, also of prompts in the spare memory. Work that takes nothing is not laid out.
 func TestPredictionsByHand(t *testing.T) {
 	d := script(t, &scripted{prompts: []policy.Prompt{{Pieces: []policy.Piece{{Heads: 8, Count: 1, Tokens: 2000}}}, {}}})
 	d.Attends.SetRuns([]int{20, 12}, []int{0, 0})
@@ -70,6 +70,15 @@ func TestPredictionsByHand(t *testing.T) {
 	a := d.ModelCost.Attention()
 	if want := 32 * a.PromptsOf(1, 2000, 0, 8, false).Seconds; d.attention == nil || !near(d.attention[gpu.PrefillKernels], want) {
 		t.Errorf("beyond the measurements: %v, by hand %v s of all 32 layers", d.attention, want)
+	}
+	spare := script(t, &scripted{prompts: []policy.Prompt{{Pieces: []policy.Piece{{Heads: 8, Count: 1, Tokens: 3000}}}, {}}})
+	spare.measured.PrefillTokens, d.Spare = 1000, &spare
+	sub.Prefill[0].Near = true
+	for range 2 { // each call counts anew
+		d.StageRuns(sub)
+		if want := 32 * a.PromptsOf(1, 3000, 0, 8, false).Seconds; d.attention == nil || !near(d.attention[gpu.PrefillKernels], want) {
+			t.Errorf("beyond the measurements in the spare memory: %v, by hand %v s of all 32 layers", d.attention, want)
+		}
 	}
 	var nothing stage
 	f := flow.Flow{}
