@@ -56,8 +56,9 @@ func (c *Choices) Groups(size int) []float64 {
 	return c.mean(groups)
 }
 
-// Touched returns in how many groups of size successive tokens a step of that context has chosen ones: as the nearest recorded step, rounded up,
-// but no fewer than hold as many as are chosen now, and no more than the context has. Of nil, which recorded nothing, it is the function Touched.
+// Touched returns the number of groups of size successive tokens that contain a chosen token in a step of the given context: that of the nearest
+// recorded step, rounded up, but at least as many as the chosen tokens fill and at most as many as the context has. Without a recording (nil) it
+// is the number for random tokens, as the function Touched returns it.
 func (c *Choices) Touched(context, chosen, size int) int {
 	if c == nil {
 		return Touched(context, chosen, size)

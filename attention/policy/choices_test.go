@@ -134,8 +134,8 @@ func TestMissesCounted(t *testing.T) {
 	})
 }
 
-// TestTouchedAsRecorded: a mean over heads is rounded up, a group that is recorded counts once however many of its tokens are chosen, and a step holds
-// what it chooses now in a context that has as many groups.
+// TestTouchedAsRecorded: a mean over heads is rounded up, and a recorded group counts once however many of its tokens are chosen. A step touches at
+// least the groups that its chosen tokens fill, and at most those of its context.
 func TestTouchedAsRecorded(t *testing.T) {
 	c := choicesOf(100, [][][2]int{{{0, 5}}, {{0, 40}, {90, 92}}}, [][][2]int{{{0, 5}}, {{3, 4}}})
 	for _, x := range []struct{ context, chosen, size, want int }{
@@ -158,7 +158,7 @@ func TestTouchedAsRecorded(t *testing.T) {
 	}
 }
 
-// TestTouchedOfRandomChoices: many heads that choose their newest token and others at random touch as many groups as Touched has for them.
+// TestTouchedOfRandomChoices: many heads that choose the newest token and random others touch as many groups as the closed form says.
 func TestTouchedOfRandomChoices(t *testing.T) {
 	const context, chosen, heads = 1003, 60, 400
 	rng := rand.New(rand.NewPCG(3, 1))

@@ -94,8 +94,8 @@ func (d *Devices) singles(chosen, of, context int) (tokens, rows, last int) {
 	return tokens, min(max(l.rows, (tokens+row-1)/row), (of+row-1)/row), newest
 }
 
-// recordedPart returns in how many groups of size tokens the chosen ones among of tokens of a context lie: these tokens' share of the groups that
-// the recorded step of that context has.
+// recordedPart returns the number of groups of size tokens that contain a chosen token, in a part with of tokens of a context: the part's share of
+// the groups of the recorded step.
 func (d *Devices) recordedPart(chosen, of, context, size int) int {
 	n := ceilShare(int64(d.recorded.Touched(context, 0, size))*int64(of), context)
 	return min(max(int(n), (chosen+size-1)/size), (of+size-1)/size)
