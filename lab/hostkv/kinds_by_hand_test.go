@@ -53,6 +53,42 @@ func TestPlantedFetches(t *testing.T) {
 	}
 }
 
+// TestEachParameterIsFitted: times that differ from the shipped law by one parameter give that parameter.
+func TestEachParameterIsFitted(t *testing.T) {
+	times := func(g *pcie.Gather, r *pcie.Rows, finds bool) float64 {
+		took := g.Time(r, link(), 1)
+		if finds {
+			took += g.LookUp
+		}
+		return took.Microseconds()
+	}
+	for i, p := range aloneParameters {
+		planted := pcie.MeasuredGather()
+		p.set(&planted, 0.7*p.get(&planted))
+		var samples []sample
+		for _, n := range []int64{1, 30, 1000, 30_000} {
+			for _, bytes := range []units.Bytes{256, 4096} {
+				for _, region := range []units.Bytes{1 << 30, 6 << 30, 64 << 30} {
+					for _, blocks := range []int{1, 132} {
+						for _, finds := range []bool{false, true} {
+							rows := pcie.Rows{Count: n, Bytes: bytes, Region: region, Cold: true, Grid: pcie.Grid{Blocks: blocks, Threads: 512}}
+							samples = append(samples, sample{measured: times(&planted, &rows, finds), of: func(g *pcie.Gather) float64 { return times(g, &rows, finds) }})
+						}
+					}
+				}
+			}
+		}
+		start := pcie.MeasuredGather()
+		g, err := fit(samples)
+		if before, after := loss(&start, samples), loss(&g, samples); err != nil || after > before/5 {
+			t.Errorf("parameter %d: off by %v, before the fit %v; %v", i, after, before, err)
+		}
+		if got, want := p.get(&g), p.get(&planted); math.Abs(got/want-1) > 0.1 {
+			t.Errorf("parameter %d is fitted as %v, planted %v", i, got, want)
+		}
+	}
+}
+
 // TestFilesOfAMachine: each of the three files is read, and each one's error is returned.
 func TestFilesOfAMachine(t *testing.T) {
 	good := map[string]string{
