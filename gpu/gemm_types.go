@@ -16,6 +16,9 @@ type TypedGEMMSpec struct {
 	// reaches, above 1 if the L2 holds them.
 	Convert       units.Duration `toml:"convert_overhead"`
 	ConvertMemory float64        `toml:"convert_memory_efficiency"`
+	// Arrange is the part of the overhead in which the weights' scales are arranged for the kernel: at each call in the tables that the fit
+	// is made to, once in servers. Iterations leave it out.
+	Arrange units.Duration `toml:"arrange_overhead,omitempty"`
 }
 
 // Check has the rules of a section of products of one element type.
@@ -23,6 +26,7 @@ func (g *TypedGEMMSpec) Check(c *input.Check) {
 	g.Tiling.Check(c)
 	g.Tiles.check(c, "tiles")
 	duration(c, "convert_overhead", g.Convert)
+	c.That(g.Arrange >= 0 && (g.Overhead < 0 || g.Arrange <= g.Overhead), "arrange_overhead", g.Arrange, "0 to the overhead, %v", g.Overhead)
 	const inCache = 10 // times the memory's bandwidth, for an L2 that holds the activations
 	c.That(g.ConvertMemory > 0 && g.ConvertMemory <= inCache, "convert_memory_efficiency", g.ConvertMemory, "more than 0, at most %d", inCache)
 }

@@ -1,12 +1,14 @@
 package gpu
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/units"
 )
 
 // typedSpec is a GPU of ten SMs of 1 TFLOP/s each in 16 bits and 1 TB/s, with FP8 and NVFP4 products at full efficiency.
@@ -208,5 +210,27 @@ func TestPackedGroups(t *testing.T) {
 	}
 	if alone := (Heads{Query: 64, KV: 64, Dim: 128, ElementBits: 16}); s.prefillTiles(p, 1, 16, 0, alone, true).Executed != 64*alone.pairFLOPs()*128*128 {
 		t.Error("heads of their own are packed")
+	}
+}
+
+// TestArrangedScales: iterations leave out the part of the overhead in which tables arrange scales of weights, and no other element type's.
+func TestArrangedScales(t *testing.T) {
+	s, m := loadPreset(t, "h200-sxm"), latentModel(1)
+	s.FP8Block = TypedGEMMSpec{Tiling: s.MatMul.Tiling, ConvertMemory: 1, Arrange: 2 * units.Microsecond}
+	s.FP8Block.Overhead = 3 * units.Microsecond
+	c, w := NewModelCost(s, m), widths{In: 8, Weights: 8, Out: 16, Block: FP8Block}
+	table := s.NarrowGEMMCost(16, 4096, 2048, 8, FP8Block)
+	if got, want := c.product(16, 4096, 2048, w).Seconds, table.Seconds-2e-6; !near(got, want) {
+		t.Errorf("a product takes %g s in an iteration, want %g", got, want)
+	}
+	if got, want := c.product(16, 4096, 2048, uniform(16)).Seconds, s.productCost(16, 4096, 2048, uniform(16)).Seconds; got != want {
+		t.Errorf("a product of 16 bits takes %g s, want %g", got, want)
+	}
+	for arrange, ok := range map[units.Duration]bool{0: true, 3 * units.Microsecond: true, 3*units.Microsecond + 1: false, -1: false} {
+		s.FP8Block.Arrange = arrange
+		var check input.Check
+		if s.FP8Block.Check(&check); strings.Contains(fmt.Sprint(check.Err()), "arrange_overhead") == ok {
+			t.Errorf("%v: %v", arrange, check.Err())
+		}
 	}
 }

@@ -58,7 +58,11 @@ func (w Work) scaled(factor float64) Work {
 
 // product returns a product in an iteration, and nothing if a size is zero.
 func (c *ModelCost) product(m, n, k int, w widths) Work {
-	return c.spec.work(c.spec.productCost(m, n, k, w)).scaled(c.scale.products)
+	cost := c.spec.productCost(m, n, k, w)
+	if t, _ := c.spec.typed(w); t != nil {
+		cost.Overhead, cost.Seconds = cost.Overhead-t.Arrange.Seconds(), cost.Seconds-t.Arrange.Seconds()
+	}
+	return c.spec.work(cost).scaled(c.scale.products)
 }
 
 // mixed returns a product in the mean layer: in the share kept of the layers, the weights have the model's own width.

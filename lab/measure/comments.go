@@ -42,6 +42,7 @@ var meanings = map[string]string{
 	"tiles":                             "tiles of the library by rows of the product, \"\" where it chooses as in gemm; steps in time over rows",
 	"convert_overhead":                  "fixed time of the kernel that converts activations; small products",
 	"convert_memory_efficiency":         "of bandwidth, in that kernel; products of many rows and few columns",
+	"arrange_overhead":                  "of overhead, in which the tables arrange scales of weights at each call, and servers once; decode steps of FP8 checkpoints",
 	"group_limit":                       "query heads of a KV head that one reading of keys and values serves, 0 for all; decode of large groups",
 	"lone_element_time":                 "of an SM for an element of a key or value of a KV head with one query head; decode of multi-head attention",
 	"head_knee":                         "elements of a head at half an SM's rate; prefill of narrow heads",

@@ -39,6 +39,29 @@ func (t *Target) FitChosen(rows []Sample) {
 	loss(compute, overhead)
 }
 
+// FitArrange fits the part of the overhead of products of FP8 blocks that arranges scales at each call in their table, and that modules of
+// decode steps do not have. The other kernels are those of the fit.
+func (t *Target) FitArrange(rows []Sample) {
+	p := &t.GPU.FP8Block.Arrange
+	sums := func(of units.Duration) (all []float64) {
+		*p = of
+		for i := range rows {
+			all = append(all, layerKernels(&t.GPU, &rows[i]))
+		}
+		return all
+	}
+	whole, without := sums(0), sums(t.GPU.FP8Block.Overhead)
+	most := t.GPU.FP8Block.Overhead.Seconds()
+	*p = units.FromSeconds(lowest(1e-8, most, func(x float64) (sum float64) {
+		for i := range rows {
+			if s := &rows[i]; s.chunk == 0 && s.Seconds >= launchedAlone && whole[i] > without[i] {
+				sum += math.Abs(math.Log((whole[i] - float64(x/most*(whole[i]-without[i]))) / s.Seconds))
+			}
+		}
+		return sum
+	}))
+}
+
 // lowest returns where a function of one minimum has it, by golden section on a logarithmic scale.
 func lowest(low, high float64, f func(float64) float64) float64 {
 	const golden = 0.6180339887498949
