@@ -98,8 +98,17 @@ func TestAlwaysChosen(t *testing.T) {
 	if got, want := plain.PrefillAttention(10, 20), NewModelCost(&dense, latentModel(8)).PrefillAttention(10, 20); got != want {
 		t.Errorf("a model without an indexer takes %+v, want %+v", got, want)
 	}
+	narrow := indexedModel(8, "")
+	narrow.KVFormat = llm.FP8
+	n := NewModelCost(s, narrow)
+	if got, want := n.PrefillAttention(10, 20), n.prefills(s.ChosenCost(10, 255, 30, n.kinds[0].heads)).Plus(n.absorb(10)); got != want {
+		t.Errorf("FP8 rows take %+v, want %+v", got, want)
+	}
 	s.Latent.Chosen = ChosenSpec{}
 	c = NewModelCost(s, indexedModel(8, ""))
+	if got, want := c.DecodeBatchCost(UniformBatch(7, 300)).Seconds, s.DecodeAttentionCost(UniformBatch(7, 300), h).Seconds; got != want {
+		t.Errorf("the kernel of steps takes %g s, want %g", got, want)
+	}
 	if got, want := c.PrefillAttention(10, 20), c.prefills(s.DecodeAttentionCost(DecodeBatch{Requests: 10, Tokens: 255, Longest: 30}, h)).Plus(c.absorb(10)); got != want {
 		t.Errorf("the kernel of steps takes %+v, want %+v", got, want)
 	}

@@ -66,12 +66,11 @@ func (c *ModelCost) Chosen(x llm.Chosen) Work {
 	if x.Rows <= 0 {
 		return Work{}
 	}
-	h := c.spec.ofRows(c.kinds[0].heads)
-	whole := c.spec.latentDecode(&h) != nil // decode steps' kernel, each token a request of its rows
-	if c.choosesLatents() && !(whole && h.KVFloat && !c.alwaysChosen()) {
+	h := c.spec.ofRows(c.kinds[0].heads) // of FP8 only with a kernel of decode steps for it
+	if c.choosesLatents() && (!h.KVFloat || c.alwaysChosen()) {
 		return c.prefills(c.spec.ChosenCost(x.Tokens, x.Rows, x.Longest, h)).Plus(c.absorb(x.Tokens))
 	}
-	if whole {
+	if c.spec.latentDecode(&h) != nil { // each token a request of its rows
 		return c.prefills(c.spec.DecodeAttentionCost(DecodeBatch{Requests: x.Tokens, Tokens: x.Rows, Longest: x.Longest}, h)).Plus(c.absorb(x.Tokens))
 	}
 	b := DecodeBatch{Requests: x.Tokens, Tokens: x.Rows, Longest: x.Longest, Page: 1}
