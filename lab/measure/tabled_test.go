@@ -173,7 +173,8 @@ func (l laws) tabled() {
 	}
 }
 
-// TestShippedTablesAreRepeated: a fit of collectives and indexers to the same rows gives the shipped numbers.
+// TestShippedTablesAreRepeated: a fit of collectives and indexers to the same rows gives the shipped numbers. Which kernels a server takes
+// is no parameter, and TensorRT-LLM's kernels on Hopper are those of SGLang's fit.
 func TestShippedTablesAreRepeated(t *testing.T) {
 	deep.Only(t)
 	for i, f := range shippedFits[:10] {
@@ -182,7 +183,11 @@ func TestShippedTablesAreRepeated(t *testing.T) {
 		}
 		target := shippedTarget(t, f.gpu, f.fit)
 		shipped := target.GPU
-		target.tables, target.GPU.Collectives, target.GPU.Index, target.GPU.Switch = true, gpu.CollectiveTables{}, gpu.IndexTables{}, gpu.SwitchSpec{}
+		target.tables, target.GPU.Collectives, target.GPU.Index, target.GPU.Switch = true, gpu.CollectiveTables{}, gpu.IndexTables{Always: shipped.Index.Always, WideKeys: shipped.Index.WideKeys}, gpu.SwitchSpec{}
+		if f.framework == "trtllm" && strings.HasPrefix(f.gpu, "h") {
+			target.GPU.Index = shippedTarget(t, "h200-sxm", "h200-sxm.sglang-0.5.14").GPU.Index
+			target.GPU.Index.Always, target.GPU.Index.WideKeys = shipped.Index.Always, shipped.Index.WideKeys
+		}
 		for _, kind := range append([]Kind{NCCLAllReduce, AllReduce, AllGather, ReduceScatter, NCCLAllToAll}, Dispatch, Combine, IndexScores, IndexStepScores, TopK) {
 			if rows := fittedRows(t, target, &Tables{publishedFolder, f.system, f.framework, f.version}, kind); rows != nil {
 				if _, _, err := target.fitForms(f.framework, kind, rows, Options{}); err != nil {
