@@ -153,7 +153,7 @@ func TestPages(t *testing.T) {
 						continue
 					}
 					if *update {
-						changed = p.renew(c, got) || changed
+						changed = p.renew(t, c, got) || changed
 						continue
 					}
 					t.Errorf("%s:%d: %s\nprints\n%s\nthe page has\n%s", p.path, c.line+1, c.text, strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -213,7 +213,7 @@ var numbers = regexp.MustCompile(`[-+]?[0-9][0-9.,]*| +`)
 
 // renew writes a command's output into the page if the page's lines differ from it only in numbers,
 // or are "?", which stands for the whole output.
-func (p *page) renew(c command, got []string) bool {
+func (p *page) renew(t *testing.T, c command, got []string) bool {
 	at := 0
 	for i := c.first; i < c.last; i++ {
 		switch shape := numbers.ReplaceAllString(p.lines[i], "#"); p.lines[i] {
@@ -226,12 +226,15 @@ func (p *page) renew(c command, got []string) bool {
 				at++
 			}
 			if at == len(got) {
-				fmt.Printf("%s:%d: nothing like %q is printed by %s:\n%s\n", p.path, i+1, p.lines[i], c.text, strings.Join(got, "\n"))
+				t.Errorf("%s:%d: nothing like %q is printed by %s:\n%s", p.path, i+1, p.lines[i], c.text, strings.Join(got, "\n"))
 				return false
 			}
 			p.lines[i] = strings.TrimRight(got[at], " ")
 			at++
 		}
+	}
+	if at < len(got) && !slices.Contains(p.lines[c.first:c.last], "...") {
+		t.Errorf("%s:%d: %s prints more lines than the page has, from %q on", p.path, c.line+1, c.text, got[at])
 	}
 	return true
 }
