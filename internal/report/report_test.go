@@ -23,8 +23,8 @@ import (
 	"github.com/l3sim/l3sim/system"
 )
 
-// folder writes a sweep's folder: 2 seeds of each point, two keys, and metrics that are functions
-// of them. name makes the points' names.
+// folder writes the folder of a sweep over two keys, with two seeds of each point. The metrics are
+// functions of the keys; name returns the name of point i.
 func folder(t *testing.T, points int, name func(i int) string) string {
 	t.Helper()
 	dir := t.TempDir()

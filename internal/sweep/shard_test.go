@@ -68,7 +68,7 @@ func TestDeal(t *testing.T) {
 		for i := range n {
 			hash := rapid.StringMatching(`[0-9a-f]{2}`).Draw(t, "hash")
 			p.Points = append(p.Points, Point{Hash: hash})
-			for j := range p.Points { // the same address and trace
+			for j := range p.Points { // points with equal hashes have the same requests
 				if p.Points[j].Hash == hash {
 					p.Points[i].Tokens = p.Points[j].Tokens
 					break

@@ -83,8 +83,8 @@ func TestTextsFollow(t *testing.T) {
 	}
 }
 
-// TestReasonsFollow: two opposite sets of results share no line with a number of a run, so that no
-// such line is fixed text.
+// TestReasonsFollow: two opposite sets of results share no line with a number of a run: such lines are
+// written from the results.
 func TestReasonsFollow(t *testing.T) {
 	lines := func(change float64) map[string]bool {
 		r, err := fakeOptions(t, ClaimsOnly).run(t.Context(), newFake(func(c *configs.Config, p *sweep.Point) (*results.Summary, error) {

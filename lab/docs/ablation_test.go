@@ -63,9 +63,8 @@ func ablationFolder(t *testing.T, text, requests string) (dir string, script fun
 	}
 }
 
-// TestAblationScript: examples/ablation.sh rewrites its tables of a page between their marks and nothing else, and prints
-// the same ones without a page. They have each point of each sweep once, with its throughput. A page without the marks is
-// unchanged.
+// TestAblationScript: examples/ablation.sh rewrites the tables between its marks in a page, and nothing else; without a page it prints
+// these tables. The tables have each point of each sweep once, with its throughput. A page without the marks stays unchanged.
 func TestAblationScript(t *testing.T) {
 	deep.Only(t)
 	before := string(read(t, findingsPage))

@@ -111,8 +111,8 @@ layer  tokens   rows  kept mass  recall  output error  p99 of dropped mass  and 
 	}
 }
 
-// TestChoicesText: for two choosing layers and one that does not choose, the means for each distance between choices and each number
-// of them.
+// TestChoicesText: for two choosing layers and one that does not choose, the means for each distance between choices and for each
+// number of choices.
 func TestChoicesText(t *testing.T) {
 	layer := func(by, pages float64) LayerAttended {
 		var shared, union []float64

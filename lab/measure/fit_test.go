@@ -10,8 +10,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestFitRecovers measures kernels of a known GPU; the fit, from its own start, finds a GPU with
-// the same times.
+// TestFitRecovers measures kernels of a known GPU: the fit, from its own start, finds a GPU whose kernels
+// take the same times.
 func TestFitRecovers(t *testing.T) {
 	deep.Turn(t, 0, 2)
 	measured := read(t, "testdata/h200")

@@ -91,7 +91,7 @@ func TestHostLinksByHand(t *testing.T) {
 }
 
 // TestHostPagesByHand: a quarter of 64 GiB has 2 Mi pages of 8 KiB, each of 16 tokens of a head and layer. Each of two replicas has half
-// of them.
+// of the pages.
 func TestHostPagesByHand(t *testing.T) {
 	for replicas := int64(1); replicas <= 2; replicas++ {
 		_, h := hostOf(t, "node.memory_capacity=64GiB", "cpu_offload.host_memory_share=0.25", "batching.page_tokens=16", fmt.Sprint("node.gpus=", replicas))
