@@ -3,7 +3,7 @@
 // PredictorSpec, ServingSpec, SLO), why a request is rejected, and the measured times of a sub-batch (Sample). It decides nothing
 // and imports no other package below scheduler.
 //
-// Read batch.go first. Then read scheduler/forming, which forms batches, and scheduler/memory, which accounts for keys and values.
+// Read batch.go first. Then read scheduler/batching, which forms batches, and scheduler/memory, which accounts for keys and values.
 // scheduler/offload forms batches where the host's CPUs compute some of the attention, and scheduler/predict learns how long
 // sub-batches take.
 package scheduler

@@ -12,7 +12,7 @@ import (
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/results/tables"
 	"github.com/l3sim/l3sim/scheduler"
-	"github.com/l3sim/l3sim/scheduler/forming"
+	"github.com/l3sim/l3sim/scheduler/batching"
 	"github.com/l3sim/l3sim/system/flow"
 	"github.com/l3sim/l3sim/system/gpus"
 	"github.com/l3sim/l3sim/traces"
@@ -284,7 +284,7 @@ func TestContextsByHand(t *testing.T) {
 		}
 	}
 	r := &replica{}
-	r.assembly.Batcher = &forming.Scheduler{}
+	r.assembly.Batcher = &batching.Scheduler{}
 	r.assembly.Batcher.Recomputed = 12
 	r.out.requests = []results.Request{{Request: traces.Request{Input: 10, Output: 4}}, {Request: traces.Request{Input: 500, Output: 4}, Outcome: results.Refused}, {Request: traces.Request{Input: 1, Output: 3}}}
 	if got := r.decodedContexts(); got != 36+5-12 {

@@ -9,7 +9,7 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/scheduler"
-	"github.com/l3sim/l3sim/scheduler/forming"
+	"github.com/l3sim/l3sim/scheduler/batching"
 	"github.com/l3sim/l3sim/scheduler/memory"
 	"github.com/l3sim/l3sim/system"
 	"github.com/l3sim/l3sim/system/flow"
@@ -66,7 +66,7 @@ func assembleCXL(n *kinds.Setup) kinds.Assembly {
 	keys := configs.Section[cxlKeys](n.Hardware.Config)
 	e := &cxlEngine{GPUs: gpus.New(n.Hardware), rate: keys.Bandwidth / units.Bandwidth(n.Hardware.Config.Replicas()), latency: keys.Latency}
 	e.Flow = flow.New(n.Hardware, gpus.BesideGPU("CXL")[:gpus.OnUp], n.Running)
-	memories := forming.Memories{
+	memories := batching.Memories{
 		Ledger: memory.NewLedger(gpus.Pages(n.Hardware, n.Memory.Capacity)),
 		GPU:    memory.GPU{Model: &n.Hardware.Config.Model, Free: gpus.FreeMemory(n.Hardware)},
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/internal/deep"
 	"github.com/l3sim/l3sim/scheduler"
-	"github.com/l3sim/l3sim/scheduler/forming"
+	"github.com/l3sim/l3sim/scheduler/batching"
 	"github.com/l3sim/l3sim/system/kinds"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
@@ -114,7 +114,7 @@ func anyNodes(t *testing.T, draw func(uint64) ([]string, []traces.Request), seed
 	cfg := load("gpu-only")
 	m, largest := &cfg.Model, 0
 	for i := range requests {
-		largest = max(largest, forming.KVTokens(&requests[i]))
+		largest = max(largest, batching.KVTokens(&requests[i]))
 	}
 	room := float64(max(largest, cfg.Batching.PageTokens)) * 0.7 * math.Exp(3*rand.New(rand.NewPCG(seed, 8)).Float64())
 	free := m.WeightBytes() + m.ActivationBytes(cfg.Batching.MaxBatchTokens) + units.Bytes(max(room, float64(cfg.Batching.PageTokens)))*m.KVBytesPerToken()

@@ -49,9 +49,9 @@ type betweenTokens struct {
 type scheduling struct {
 	iterations, tokens, rejected int64
 	preemptions                  int64
-	wholePrompts                 int64 // of all replicas, see forming.State.WholePrompts
+	wholePrompts                 int64 // of all replicas, see batching.State.WholePrompts
 	longestWhole                 int
-	spareTokens                  int64       // of all replicas, see forming.State.SpareTokens
+	spareTokens                  int64       // of all replicas, see batching.State.SpareTokens
 	inSystem                     units.Total // requests times picoseconds
 	saturated                    bool
 	batch                        results.Batch

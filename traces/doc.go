@@ -4,5 +4,5 @@
 // beginning. Trace.Write writes them. Synthetic draws from the built-in length distributions of the L3 paper (Table 4), whose per-sample
 // lengths are not public.
 //
-// Start at Trace. Package scheduler/forming queues the requests, package results reports on them.
+// Start at Trace. Package scheduler/batching queues the requests, package results reports on them.
 package traces

@@ -40,14 +40,14 @@ that differ only in their seed are one point with an error bar of one standard d
 a factor of 16, of whose values most lie at the low end, are logarithmic.
 
 A Pareto front looks for what --goals says, y first, then x; a third goal is shown as up to four levels. --figure
-reads all of this from a file, as those of lab/paper; flags that are given as well win. The written file says
+reads all of this from a file, as those of lab/claims/paper; flags that are given as well win. The written file says
 which version drew it and hashes the configurations (config_sha256): PNG in the text Source, SVG in its
 description, PDF in a comment at its end.`,
 		Example: `  l3sim plot out/ranks --kind line --x ranksets --y output_tokens_per_s --group channels --out ranks.png
   l3sim plot out/systems --kind bar --x model --y output_tokens_per_s --group system --normalize-to system=l3 --out f.svg
   l3sim plot out/ranks --kind heatmap --x ranksets --y channels --z tbt_mean_ms --out tbt.pdf
   l3sim plot out/explore --kind pareto --goals 'max output_tokens_per_s, min tbt_p99_ms' --out front.png
-  l3sim plot out/fig8 --figure lab/paper/fig8.figure.toml --out fig8.svg`,
+  l3sim plot out/fig8 --figure lab/claims/paper/fig8.figure.toml --out fig8.svg`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := cli.NotEmpty(cmd, "figure"); err != nil {

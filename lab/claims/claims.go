@@ -11,7 +11,7 @@ import (
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/input/list"
 	"github.com/l3sim/l3sim/internal/sweep"
-	files "github.com/l3sim/l3sim/lab/paper"
+	files "github.com/l3sim/l3sim/lab/claims/paper"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/results/tables"
 )

@@ -19,7 +19,7 @@ import (
 	"github.com/l3sim/l3sim/input/list"
 	"github.com/l3sim/l3sim/internal/sweep"
 	"github.com/l3sim/l3sim/internal/sweep/design"
-	files "github.com/l3sim/l3sim/lab/paper"
+	files "github.com/l3sim/l3sim/lab/claims/paper"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/results/tables"
 	"github.com/l3sim/l3sim/system"
@@ -55,7 +55,7 @@ type loader struct {
 	traces   string // folder for the traces that sweeps name
 }
 
-// load plans a sweep of lab/paper; forClaims keeps only the points that claims need.
+// load plans a sweep of lab/claims/paper; forClaims keeps only the points that claims need.
 func (l *loader) load(spec *experimentSpec, forClaims bool) (*experiment, error) {
 	name := spec.Name + ".toml"
 	text, err := files.Files.ReadFile(name)

@@ -16,7 +16,7 @@ import (
 	"github.com/l3sim/l3sim/input/list"
 	"github.com/l3sim/l3sim/internal/deep"
 	"github.com/l3sim/l3sim/internal/sweep"
-	files "github.com/l3sim/l3sim/lab/paper"
+	files "github.com/l3sim/l3sim/lab/claims/paper"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/results/figure"
 	"github.com/l3sim/l3sim/results/tables"
@@ -325,7 +325,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// TestFiles: every sweep of lab/paper plans without an error, and every figure definition draws its
+// TestFiles: every sweep of lab/claims/paper plans without an error, and every figure definition draws its
 // sweep's results.
 func TestFiles(t *testing.T) {
 	deep.Only(t) // TestDocs and TestFair cover most of them

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	files "github.com/l3sim/l3sim/lab/paper"
+	files "github.com/l3sim/l3sim/lab/claims/paper"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/results/figure"
 	"github.com/l3sim/l3sim/results/tables"
@@ -16,7 +16,7 @@ import (
 
 // Figure is one figure of the paper with our numbers.
 type Figure struct {
-	Name  string // of its definition in lab/paper
+	Name  string // of its definition in lab/claims/paper
 	Title string
 	Data  *figure.Data
 }
@@ -52,7 +52,7 @@ func (r *Report) drawAll(x *experiment) error {
 	return r.draw(t, x.Figures...)
 }
 
-// draw adds a table and its figures, by their definitions in lab/paper.
+// draw adds a table and its figures, by their definitions in lab/claims/paper.
 func (r *Report) draw(t *tables.Table, names ...string) error {
 	r.Tables = append(r.Tables, t)
 	for _, name := range names {
@@ -234,7 +234,7 @@ func (r *Report) effects(claims []*claim) section {
 		}
 	}
 	text := "Best cases of Fig 8 over all models and traces, also those out of memory, with one assumption of the preset `paper` changed at a time " +
-		"(`lab/paper/sensitivity.toml`).\n\nUnchanged, these claims are reproduced: " + strings.Join(holds, ", ") + ". Bold: the change turns the verdict."
+		"(`lab/claims/paper/sensitivity.toml`).\n\nUnchanged, these claims are reproduced: " + strings.Join(holds, ", ") + ". Bold: the change turns the verdict."
 	if len(still) > 0 {
 		text += "\n\nNo number moves by more than 1% with: " + strings.Join(still, "; ") + "."
 	}

@@ -4,5 +4,5 @@
 // the memory that the weights leave free, for activations and prompts in progress.
 //
 // Read reservation.go (how many units a length takes), then ledger.go (where they are). cache.go and forecast.go can be read
-// alone. scheduler/forming decides who reserves when; this package knows no queue, and of a batch only the blocks that move.
+// alone. scheduler/batching decides who reserves when; this package knows no queue, and of a batch only the blocks that move.
 package memory

@@ -2,7 +2,7 @@ package offload
 
 import (
 	"github.com/l3sim/l3sim/scheduler"
-	"github.com/l3sim/l3sim/scheduler/forming"
+	"github.com/l3sim/l3sim/scheduler/batching"
 	"github.com/l3sim/l3sim/scheduler/schedtest"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
@@ -65,7 +65,7 @@ func (m *machine) Latest() (took, up, down units.Duration) { return m.took, m.to
 
 // offloading is a replica with its Former and the machine that runs its iterations.
 type offloading struct {
-	*forming.Scheduler
+	*batching.Scheduler
 	o *Former
 	m *machine
 }
@@ -78,8 +78,8 @@ func (o offloading) Next() *scheduler.Batch {
 }
 
 // newOffloading returns a replica of GPUs and a host that batches by a policy of continuous batching.
-func newOffloading(c forming.Config, m forming.Memories, requests []traces.Request, costs lines, maxDelay float64) offloading {
+func newOffloading(c batching.Config, m batching.Memories, requests []traces.Request, costs lines, maxDelay float64) offloading {
 	run := &machine{lines: costs}
 	o := New(run, maxDelay)
-	return offloading{forming.New(c, m, requests, o), o, run}
+	return offloading{batching.New(c, m, requests, o), o, run}
 }

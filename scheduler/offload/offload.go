@@ -2,7 +2,7 @@ package offload
 
 import (
 	"github.com/l3sim/l3sim/scheduler"
-	"github.com/l3sim/l3sim/scheduler/forming"
+	"github.com/l3sim/l3sim/scheduler/batching"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -51,8 +51,8 @@ type Former struct {
 	// once for those whose attention nearly hides, once for turns of the others.
 	maxDelay float64
 
-	s      *forming.State // of the replica whose iteration is being formed
-	streak forming.Streak
+	s      *batching.State // of the replica whose iteration is being formed
+	streak batching.Streak
 	counts bool // the time of the latest iteration counts: for swaps, or for turns
 	swaps  swapState
 	turns  turns
@@ -98,7 +98,7 @@ func New(costs Costs, maxDelay float64) *Former {
 }
 
 // Form implements Former.
-func (o *Former) Form(s *forming.State) {
+func (o *Former) Form(s *batching.State) {
 	o.s = s
 	b := &s.Batch
 	o.account()
@@ -190,7 +190,7 @@ func (o *Former) step() {
 		s.GrowAll(o.makeRoom)
 		o.growHosted()
 	}
-	if s.Dealt < 0 || b.Step-s.Dealt >= forming.DealEvery || s.Queue.Asks() {
+	if s.Dealt < 0 || b.Step-s.Dealt >= batching.DealEvery || s.Queue.Asks() {
 		o.clear()
 		b.Sub[0].Decode = append(b.Sub[0].Decode, s.Decoding...)
 	} else {

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/scheduler"
-	"github.com/l3sim/l3sim/scheduler/forming"
+	"github.com/l3sim/l3sim/scheduler/batching"
 	"github.com/l3sim/l3sim/scheduler/memory"
 	"github.com/l3sim/l3sim/units"
 )
@@ -26,7 +26,7 @@ func (stub) Latest() (took, up, down units.Duration) { return 100, 30, 20 }
 
 // byHand returns a Former of a replica with one request on the GPUs, and requests with the given contexts on the host,
 // which sit out.
-func byHand(costs Costs, delay float64, contexts ...int) (*Former, *forming.State) {
+func byHand(costs Costs, delay float64, contexts ...int) (*Former, *batching.State) {
 	s := hosting(1, lines{}, delay, contexts...)
 	o := New(costs, delay)
 	o.s = &s.State
@@ -38,7 +38,7 @@ func byHand(costs Costs, delay float64, contexts ...int) (*Former, *forming.Stat
 }
 
 // at moves to a later step. The GPUs' request attends there over as many tokens as at step 0; those that sit out do anyway.
-func at(s *forming.State, step int64) {
+func at(s *batching.State, step int64) {
 	s.Batch.Step = step
 	for i := range s.Decoding {
 		s.Decoding[i].Base -= step
@@ -64,7 +64,7 @@ func TestWaitsLawByHand(t *testing.T) {
 	fails(o, "")
 	s.Host.Decoding[0].Comes = false
 	fails(o, "")
-	s.Host.SwapIns = []forming.SwapIn{{Paused: s.Host.Decoding[0].Paused}}
+	s.Host.SwapIns = []batching.SwapIn{{Paused: s.Host.Decoding[0].Paused}}
 	fails(o, "") // it is on its way to the GPUs: a wait of it begins anew
 	s.Host.SwapIns = nil
 	fails(o, "sits out on the host for 100ps")
@@ -109,7 +109,7 @@ func TestWaitsLawByHand(t *testing.T) {
 // TestAccountByHand: an iteration of 100 ps, with links idle for 30 ps up and 20 down. Turns may take a quarter of it.
 func TestAccountByHand(t *testing.T) {
 	o, s := byHand(stub{}, 0.25, 20, 20)
-	swaps := []forming.SwapIn{{Left: 50}, {Left: 80}}
+	swaps := []batching.SwapIn{{Left: 50}, {Left: 80}}
 	s.Host.SwapIns, o.swaps.leaving, s.Batch.Step, s.Dealt = swaps, 40, 7, 3
 	s.Host.Decoding[1].Comes = true
 	o.account() // does not count
@@ -297,7 +297,7 @@ func TestSwapsNeedNoForecast(t *testing.T) {
 	o := New(stub{}, 0)
 	o.s, o.swaps.took, s.Batch.Step = &s.State, 99, 0
 	s.Add(2)
-	if s.Admit(s.Queue.First()) || s.Queue.Refusal.Cause != forming.NoGrowth {
+	if s.Admit(s.Queue.First()) || s.Queue.Refusal.Cause != batching.NoGrowth {
 		t.Errorf("the prompt is admitted, or refused for another reason: %+v", s.Queue.Refusal)
 	}
 	if o.startSwaps(); len(s.Host.SwapIns) != 1 {
@@ -334,13 +334,13 @@ func TestSwapsWaitForNoPrompt(t *testing.T) {
 func TestAsksAgain(t *testing.T) {
 	for _, c := range []struct {
 		name    string
-		refused forming.Refusal
+		refused batching.Refusal
 		asks    []int64 // steps
 	}{
-		{"memory, or nothing refused", forming.Refusal{}, nil},
-		{"it would not hide", forming.Refusal{Cause: forming.NoGain}, []int64{5, 6, 64, 66}},
-		{"growth", forming.Refusal{Cause: forming.NoGrowth}, []int64{5, 6, 64, 66}},
-		{"seats", forming.Refusal{Cause: forming.NoSeat}, nil},
+		{"memory, or nothing refused", batching.Refusal{}, nil},
+		{"it would not hide", batching.Refusal{Cause: batching.NoGain}, []int64{5, 6, 64, 66}},
+		{"growth", batching.Refusal{Cause: batching.NoGrowth}, []int64{5, 6, 64, 66}},
+		{"seats", batching.Refusal{Cause: batching.NoSeat}, nil},
 	} {
 		s := hostingWith(&scheduler.MemorySpec{Admission: scheduler.AdmitFinal, MaxTokens: 40}, 1, lines{}, 0.25, 20)
 		o := New(stub{}, 0.25)
@@ -382,8 +382,8 @@ func TestAsksForGain(t *testing.T) {
 	}
 	// If no seat is free, the request waits for a seat.
 	s.Add(1)
-	s.Host.Refusal, s.Batching.MaxNumSeqs = forming.Refusal{Cause: forming.NoGain}, 1
-	if s.o.admit(s.Queue.First()) || s.Host.Refusal != (forming.Refusal{}) || s.Queue.Refusal.Cause != forming.NoSeat {
+	s.Host.Refusal, s.Batching.MaxNumSeqs = batching.Refusal{Cause: batching.NoGain}, 1
+	if s.o.admit(s.Queue.First()) || s.Host.Refusal != (batching.Refusal{}) || s.Queue.Refusal.Cause != batching.NoSeat {
 		t.Errorf("without a seat: refused by the host %+v, by the GPUs %+v", s.Host.Refusal, s.Queue.Refusal)
 	}
 }

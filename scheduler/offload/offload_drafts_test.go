@@ -5,13 +5,13 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/scheduler"
-	"github.com/l3sim/l3sim/scheduler/forming"
+	"github.com/l3sim/l3sim/scheduler/batching"
 	"github.com/l3sim/l3sim/scheduler/schedtest"
 	"github.com/l3sim/l3sim/units"
 )
 
 // drafting makes a replica's steps verify three tokens a request. A draft is accepted half of the time: a step emits 1.75 on average.
-func drafting(s *forming.State) {
+func drafting(s *batching.State) {
 	s.Speculation = scheduler.Speculation{Verified: 3, Acceptance: 0.5}
 	for i := range s.Batch.Sub {
 		s.Batch.Sub[i].Verified = 3
@@ -112,7 +112,7 @@ func TestSparedByHand(t *testing.T) {
 		o.s, s.Batch.Step = &s.State, 0
 		drafting(o.s)
 		s.Decoding, s.Requests[1].Output = s.Decoding[:c.onGPUs], c.output
-		w := forming.Waiting{Request: 1, Prompt: 9 + c.emitted, Emitted: c.emitted}
+		w := batching.Waiting{Request: 1, Prompt: 9 + c.emitted, Emitted: c.emitted}
 		if got := o.spared(&w); got < c.want*(1-1e-12) || !(got <= c.want*(1+1e-12)) {
 			t.Errorf("%s: %g ps, want %g", c.name, got, c.want)
 		}
@@ -128,7 +128,7 @@ func TestSparedBySeats(t *testing.T) {
 		o.s, s.Batch.Step = &s.State, 0
 		s.Batching = &scheduler.BatchingSpec{MaxBatchTokens: 100, MaxNumSeqs: 4}
 		s.Requests[3].Output = output
-		if got := o.spared(&forming.Waiting{Request: 3, Prompt: 30, Emitted: 20}); (got == 0) != nothing {
+		if got := o.spared(&batching.Waiting{Request: 3, Prompt: 30, Emitted: 20}); (got == 0) != nothing {
 			t.Errorf("an output of %d tokens: %g ps", output, got)
 		}
 	}
@@ -139,7 +139,7 @@ func TestSparedBySeats(t *testing.T) {
 		o.s, s.Batch.Step = &s.State, 0
 		s.Batching = &scheduler.BatchingSpec{MaxBatchTokens: 100, MaxNumSeqs: seats}
 		s.Requests[1].Output = 900
-		if got := o.spared(&forming.Waiting{Request: 1, Prompt: 10}); (got == 0) != nothing {
+		if got := o.spared(&batching.Waiting{Request: 1, Prompt: 10}); (got == 0) != nothing {
 			t.Errorf("%d seats: %g ps", seats, got)
 		}
 	}

@@ -2,7 +2,7 @@ package offload
 
 import (
 	"github.com/l3sim/l3sim/scheduler"
-	"github.com/l3sim/l3sim/scheduler/forming"
+	"github.com/l3sim/l3sim/scheduler/batching"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -90,7 +90,7 @@ func (o *Former) slack(time units.Duration) units.Duration {
 const never = 1 << 62
 
 // join adds a request of the host to a sub-batch.
-func (o *Former) join(h *forming.Hosted, sub int) {
+func (o *Former) join(h *batching.Hosted, sub int) {
 	if h.Chosen = true; !h.Runs {
 		h.Settle(o.s.Batch.Step)
 	}
@@ -148,7 +148,7 @@ func (o *Former) choose() {
 }
 
 // start makes a request of the host take part from this step on, or sit out.
-func (o *Former) start(h *forming.Hosted, runs bool) {
+func (o *Former) start(h *batching.Hosted, runs bool) {
 	h.Runs, h.Settled, h.Since = runs, o.s.Batch.Step, o.s.Batch.Step
 	o.s.Batch.Pauses = append(o.s.Batch.Pauses, scheduler.Pause{Request: h.Request, Ends: runs})
 }
@@ -160,7 +160,7 @@ func (o *Former) takeTurn() {
 	if o.turns.credit < 0 {
 		return
 	}
-	var next *forming.Hosted
+	var next *batching.Hosted
 	hosts := o.s.Host.Decoding
 	for i := range hosts {
 		if h := &hosts[i]; !h.Runs && !h.Comes && (next == nil || h.Since < next.Since) {
@@ -201,7 +201,7 @@ func (o *Former) hides(prompt int) bool {
 	for i := range hosts {
 		tokens += int64(hosts[i].NextContext(o.s.Batch.Step))
 	}
-	o.s.EachPrefilling(true, func(w *forming.Waiting) {
+	o.s.EachPrefilling(true, func(w *batching.Waiting) {
 		requests++
 		tokens += int64(w.Prompt)
 	})

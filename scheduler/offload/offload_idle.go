@@ -2,13 +2,13 @@ package offload
 
 import (
 	"github.com/l3sim/l3sim/scheduler"
-	"github.com/l3sim/l3sim/scheduler/forming"
+	"github.com/l3sim/l3sim/scheduler/batching"
 	"github.com/l3sim/l3sim/scheduler/memory"
 )
 
 // stays says whether a request that could move up to the GPUs stays on the host. It stays if the GPUs would only wait for its keys
 // and values, for longer than its steps gain there. tokens is the GPU memory that it would take.
-func (o *Former) stays(h *forming.Hosted, tokens int) bool {
+func (o *Former) stays(h *batching.Hosted, tokens int) bool {
 	s := o.s
 	if len(s.Decoding)+len(s.Host.SwapIns) > 0 || o.promptsFit(tokens) || o.hostIsFull() {
 		return false
@@ -50,7 +50,7 @@ func (o *Former) hostIsFull() bool {
 
 // stepsLeft estimates how many more steps a request of the host takes. A request beyond its expected output is assumed to emit as
 // much again.
-func (o *Former) stepsLeft(h *forming.Hosted) float64 {
+func (o *Former) stepsLeft(h *batching.Hosted) float64 {
 	s := o.s
 	emitted := float64(h.NextContext(s.Batch.Step+1) - s.Requests[h.Request].Input)
 	left := s.LikelyOutput(h.Request, o.emitted()) - emitted
@@ -61,7 +61,7 @@ func (o *Former) stepsLeft(h *forming.Hosted) float64 {
 }
 
 // atStep returns a request of the host as it would decode if the given step were its next.
-func atStep(h *forming.Hosted, step int64) scheduler.Decoding {
+func atStep(h *batching.Hosted, step int64) scheduler.Decoding {
 	d := h.Decoding
 	d.Base = int64(h.NextContext(step+1)) - step
 	return d

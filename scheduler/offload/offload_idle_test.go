@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/scheduler"
-	"github.com/l3sim/l3sim/scheduler/forming"
+	"github.com/l3sim/l3sim/scheduler/batching"
 	"github.com/l3sim/l3sim/scheduler/memory"
 	"github.com/l3sim/l3sim/scheduler/schedtest"
 	"github.com/l3sim/l3sim/traces"
@@ -17,7 +17,7 @@ func emptyGPUs(capacity int64, costs lines, hosted, steps int, admission schedul
 	spec := memory.LedgerSpec{Ranksets: 1, Layers: 1, HeadsPerChannel: 1, UnitTokens: 1, Capacity: capacity}
 	gpus := memory.NewLedger(spec)
 	spec.Capacity = 10_000
-	config := forming.Config{
+	config := batching.Config{
 		Policy: scheduler.PolicyChunkedPrefill, Scheduler: &scheduler.Spec{SubBatches: 2, Chunking: true, ChunkMultiple: 1}, Memory: &admission,
 		Comm: &scheduler.CommSpec{Balance: scheduler.BalanceLeastLoaded}, Batching: &scheduler.BatchingSpec{MaxBatchTokens: 100},
 	}
@@ -25,7 +25,7 @@ func emptyGPUs(capacity int64, costs lines, hosted, steps int, admission schedul
 	for i := range hosted + 1 {
 		requests = append(requests, traces.Request{ID: i, Input: 10, Output: steps + 1})
 	}
-	memories := forming.Memories{Ledger: gpus, GPU: memory.GPU{Model: schedtest.SmallModel, Free: 1 << 30, HoldsKV: true}, HostLedger: memory.NewLedger(spec)}
+	memories := batching.Memories{Ledger: gpus, GPU: memory.GPU{Model: schedtest.SmallModel, Free: 1 << 30, HoldsKV: true}, HostLedger: memory.NewLedger(spec)}
 	s := newOffloading(config, memories, requests, costs, 0.03)
 	for i := range int32(hosted) {
 		s.Holds[i], _ = s.HostLedger.Reserve(memory.Prompted(10+steps), nil, 0, nil)

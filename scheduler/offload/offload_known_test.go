@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/scheduler"
-	"github.com/l3sim/l3sim/scheduler/forming"
+	"github.com/l3sim/l3sim/scheduler/batching"
 	"github.com/l3sim/l3sim/scheduler/memory"
 	"github.com/l3sim/l3sim/scheduler/schedtest"
 	"github.com/l3sim/l3sim/traces"
@@ -17,7 +17,7 @@ import (
 // system is a random replica of GPUs and a host that may be started several times.
 type system struct {
 	requests   []traces.Request
-	config     forming.Config
+	config     batching.Config
 	gpus, host memory.LedgerSpec
 	free       memory.GPU
 	allOnHost  bool
@@ -37,9 +37,9 @@ func drawSystem(rng *rand.Rand) (x system) {
 	x.host.Capacity = int64(between(0, 10_000))
 	time := func(high int) units.Duration { return units.Duration(between(0, high)) }
 	x.costs = lines{1 + time(2000), time(20), time(3), time(200), time(5), time(200)}
-	batching := &scheduler.BatchingSpec{MaxBatchTokens: between(16, 400), PageTokens: 16, MaxNumSeqs: schedtest.OneFrom(rng, 0, 0, 1, 2, 5)}
+	limits := &scheduler.BatchingSpec{MaxBatchTokens: between(16, 400), PageTokens: 16, MaxNumSeqs: schedtest.OneFrom(rng, 0, 0, 1, 2, 5)}
 	x.free = memory.GPU{Model: schedtest.SmallModel, Free: schedtest.SmallModel.ActivationBytes(between(16, 500)), HoldsKV: true}
-	x.config = forming.Config{Policy: schedtest.OneFrom(rng, scheduler.PolicyPrefillFirst, scheduler.PolicyChunkedPrefill), Scheduler: spec, Memory: admission, Comm: &scheduler.CommSpec{Balance: scheduler.BalanceLeastLoaded}, Batching: batching}
+	x.config = batching.Config{Policy: schedtest.OneFrom(rng, scheduler.PolicyPrefillFirst, scheduler.PolicyChunkedPrefill), Scheduler: spec, Memory: admission, Comm: &scheduler.CommSpec{Balance: scheduler.BalanceLeastLoaded}, Batching: limits}
 	x.allOnHost = rng.IntN(4) == 0
 	x.maxDelay = schedtest.OneFrom(rng, 0.001, 0.03, 1)
 	return x
@@ -48,16 +48,16 @@ func drawSystem(rng *rand.Rand) (x system) {
 // start returns the replica for some requests.
 func (x system) start(requests []traces.Request) offloading {
 	x.config.Random = rand.New(rand.NewPCG(1, 2))
-	memories := forming.Memories{Ledger: memory.NewLedger(x.gpus), GPU: x.free, HostLedger: memory.NewLedger(x.host), AllOnHost: x.allOnHost}
+	memories := batching.Memories{Ledger: memory.NewLedger(x.gpus), GPU: x.free, HostLedger: memory.NewLedger(x.host), AllOnHost: x.allOnHost}
 	return newOffloading(x.config, memories, requests, x.costs, x.maxDelay)
 }
 
 // gpusAlone returns a scheduler of the GPUs without a host, or nil if these cannot hold all
 // requests.
-func (x system) gpusAlone() *forming.Scheduler {
+func (x system) gpusAlone() *batching.Scheduler {
 	c, spec := x.config, *x.config.Scheduler
 	spec.SubBatches, c.Scheduler = 1, &spec
-	s := forming.New(c, forming.Memories{Ledger: memory.NewLedger(x.gpus), GPU: x.free}, x.requests, forming.FormerOf(c.Policy, nil))
+	s := batching.New(c, batching.Memories{Ledger: memory.NewLedger(x.gpus), GPU: x.free}, x.requests, batching.FormerOf(c.Policy, nil))
 	for i := range x.requests {
 		if !s.Add(int32(i)) {
 			return nil
@@ -138,7 +138,7 @@ func TestOutgrowsTheGPUs(t *testing.T) {
 	x := system{
 		requests: []traces.Request{{ID: 0, Input: 40, Output: 60}, {ID: 1, Input: 97, Output: 30}, {ID: 2, Input: 20, Output: 9}},
 		gpus:     spec, host: spec, free: memory.GPU{Model: schedtest.SmallModel, Free: 1 << 30, HoldsKV: true}, costs: lines{1, 1, 1, 1, 1, 1}, maxDelay: 1,
-		config: forming.Config{
+		config: batching.Config{
 			Policy: scheduler.PolicyChunkedPrefill, Scheduler: &scheduler.Spec{SubBatches: 2, Chunking: true, ChunkMultiple: 1}, Memory: &scheduler.MemorySpec{Admission: scheduler.AdmitCurrent},
 			Comm: &scheduler.CommSpec{Balance: scheduler.BalanceLeastLoaded}, Batching: &scheduler.BatchingSpec{MaxBatchTokens: 300},
 		},

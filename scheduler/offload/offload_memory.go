@@ -2,7 +2,7 @@ package offload
 
 import (
 	"github.com/l3sim/l3sim/scheduler"
-	"github.com/l3sim/l3sim/scheduler/forming"
+	"github.com/l3sim/l3sim/scheduler/batching"
 	"github.com/l3sim/l3sim/scheduler/memory"
 )
 
@@ -10,16 +10,16 @@ import (
 // memory. The host is second, if its CPUs can also attend for the request and that saves GPU time. A prompt for the host
 // runs in this iteration, beside the GPUs' prompts, or is not admitted: held for the next iteration, it would delay the
 // GPUs' prompts.
-func (o *Former) admit(w *forming.Waiting) bool {
+func (o *Former) admit(w *batching.Waiting) bool {
 	s, q := o.s, &o.s.Queue
 	onGPUs := s.GPUsHold(w.Request, w.Prompt)
-	q.Blocked, s.Host.Refusal = true, forming.Refusal{}
+	q.Blocked, s.Host.Refusal = true, batching.Refusal{}
 	if s.Seated() {
 		o.shut = open
-		return s.Refuse(forming.NoSeat, false)
+		return s.Refuse(batching.NoSeat, false)
 	}
 	if s.Overtakes(w) {
-		q.Refusal, o.shut = forming.Refusal{}, open // it asks again once the older request has its memory
+		q.Refusal, o.shut = batching.Refusal{}, open // it asks again once the older request has its memory
 	} else if onGPUs && o.askGPUs(w) {
 		return true
 	}
@@ -32,7 +32,7 @@ func (o *Former) admit(w *forming.Waiting) bool {
 		return false
 	}
 	if onGPUs && !(o.hides(w.Prompt) && o.pays(w, tokens)) {
-		return s.Refuse(forming.NoGain, true)
+		return s.Refuse(batching.NoGain, true)
 	}
 	if s.Reserve(w, true) {
 		o.shut = open
@@ -44,7 +44,7 @@ func (o *Former) admit(w *forming.Waiting) bool {
 // askGPUs reserves memory of the GPUs for the queue's head. After a refusal it asks again only when
 // a system of GPUs alone would. The host is asked more often; with the GPUs asked as often, their
 // forecasts, and so results, would differ from GPUs alone.
-func (o *Former) askGPUs(w *forming.Waiting) bool {
+func (o *Former) askGPUs(w *batching.Waiting) bool {
 	asked := refusedBy{w.Request, o.s.Usage.Freed}
 	if o.shut == asked {
 		return false
@@ -91,7 +91,7 @@ func (o *Former) stayOnGPUs() {
 // request that prefills loses its memory. One that swaps in returns to the host. One that
 // decodes swaps out to the host; it loses its memory if the host is full.
 func (o *Former) makeRoom() int32 {
-	if request, ok := o.dropPrompts(func(w *forming.Waiting) bool { return !w.Hold.Host || w.Cut }); ok {
+	if request, ok := o.dropPrompts(func(w *batching.Waiting) bool { return !w.Hold.Host || w.Cut }); ok {
 		return request
 	}
 	s := o.s
@@ -109,7 +109,7 @@ func (o *Former) makeRoom() int32 {
 // dropPrompts takes the memory of requests that prefill, last first, until match is true for one,
 // which it returns. Requests that keep memory stay at the head of the queue. Without a match all
 // lose it, so that a decoding request may return to the head.
-func (o *Former) dropPrompts(match func(*forming.Waiting) bool) (request int32, ok bool) {
+func (o *Former) dropPrompts(match func(*batching.Waiting) bool) (request int32, ok bool) {
 	held := o.s.Queue.Held()
 	for i := len(held) - 1; i >= 0; i-- {
 		matches := match(&held[i])
@@ -140,7 +140,7 @@ func (o *Former) growHosted() {
 
 // dropHosted preempts the request on the host that arrived last, and returns it.
 func (o *Former) dropHosted() int32 {
-	if request, ok := o.dropPrompts(func(w *forming.Waiting) bool { return w.Hold.Host }); ok {
+	if request, ok := o.dropPrompts(func(w *batching.Waiting) bool { return w.Hold.Host }); ok {
 		return request
 	}
 	h := o.s.LeaveHost(len(o.s.Host.Decoding) - 1)

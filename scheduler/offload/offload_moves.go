@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/l3sim/l3sim/scheduler"
-	"github.com/l3sim/l3sim/scheduler/forming"
+	"github.com/l3sim/l3sim/scheduler/batching"
 	"github.com/l3sim/l3sim/scheduler/memory"
 	"github.com/l3sim/l3sim/units"
 )
@@ -74,7 +74,7 @@ func (o *Former) startSwaps() {
 			s.Queue.Blocked = false
 			return
 		}
-		w := forming.Waiting{Request: d.Request, Prompt: context}
+		w := batching.Waiting{Request: d.Request, Prompt: context}
 		hold, ok := s.Ledger.Reserve(memory.Prompted(tokens), nil, s.KeepFree(&w, false), nil)
 		if !ok {
 			o.swaps.full = s.Usage.Freed
@@ -86,7 +86,7 @@ func (o *Former) startSwaps() {
 			s.Batch.Pauses = append(s.Batch.Pauses, scheduler.Pause{Request: h.Request})
 		}
 		busy += o.costs.Fetch(context - 1)
-		s.Host.SwapIns = append(s.Host.SwapIns, forming.SwapIn{Paused: h.Paused, Left: busy})
+		s.Host.SwapIns = append(s.Host.SwapIns, batching.SwapIn{Paused: h.Paused, Left: busy})
 		s.Release(s.Holds[h.Request])
 		s.Holds[h.Request] = hold
 		s.Batch.Moves.Up.Tokens += context - 1
@@ -94,11 +94,11 @@ func (o *Former) startSwaps() {
 }
 
 // firstMovable returns the index of the oldest request on the host that the GPUs could hold, -1 for none.
-func firstMovable(s *forming.State) int {
+func firstMovable(s *batching.State) int {
 	if s.AllOnHost {
 		return -1
 	}
-	return slices.IndexFunc(s.Host.Decoding, func(h forming.Hosted) bool { return h.Movable })
+	return slices.IndexFunc(s.Host.Decoding, func(h batching.Hosted) bool { return h.Movable })
 }
 
 // arrive ends the first swap in: its request decodes on the GPUs from the present step on.
@@ -110,7 +110,7 @@ func (o *Former) arrive() {
 }
 
 // end removes a swap in, and returns its request with its context at the present step.
-func (o *Former) end(at int) forming.Paused {
+func (o *Former) end(at int) batching.Paused {
 	m := o.s.Host.SwapIns[at].Paused
 	o.s.Host.SwapIns = slices.Delete(o.s.Host.SwapIns, at, at+1)
 	m.Settle(o.s.Batch.Step)

@@ -5,14 +5,14 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/scheduler"
-	"github.com/l3sim/l3sim/scheduler/forming"
+	"github.com/l3sim/l3sim/scheduler/batching"
 	"github.com/l3sim/l3sim/scheduler/memory"
 	"github.com/l3sim/l3sim/units"
 )
 
 // moving returns a Former with requests 0 and 1 of 10 tokens on the GPUs and request 2 of 20 on the host. Each has memory for a thousand
 // tokens, and the GPUs' memory is full. A token moves in 2 ps.
-func moving(t *testing.T) (*Former, *forming.State) {
+func moving(t *testing.T) (*Former, *batching.State) {
 	t.Helper()
 	s := hosting(2, lines{}, 0, 20)
 	o := New(stub{lines{move: 2}}, 0)
@@ -21,7 +21,7 @@ func moving(t *testing.T) (*Former, *forming.State) {
 }
 
 // fill fills the host's memory.
-func fill(s *forming.State) {
+func fill(s *batching.State) {
 	for {
 		if _, ok := s.HostLedger.Reserve(memory.Prompted(1000), nil, 0, nil); !ok {
 			return
@@ -197,7 +197,7 @@ func TestWaitsForSwaps(t *testing.T) {
 	for range 2 {
 		o.swapOut(s2.Latest())
 	}
-	if o.help(); s2.Batch.Moves.Down.Wait != 36 || o.swaps.leaving != 0 || slices.ContainsFunc(s2.Host.Decoding, func(h forming.Hosted) bool { return h.Comes }) {
+	if o.help(); s2.Batch.Moves.Down.Wait != 36 || o.swaps.leaving != 0 || slices.ContainsFunc(s2.Host.Decoding, func(h batching.Hosted) bool { return h.Comes }) {
 		t.Errorf("waits for %v, %v left: %+v", s2.Batch.Moves.Down.Wait, o.swaps.leaving, s2.Host.Decoding)
 	}
 	s := hosting(1, lines{}, 0)

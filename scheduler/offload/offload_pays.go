@@ -2,14 +2,14 @@ package offload
 
 import (
 	"github.com/l3sim/l3sim/scheduler"
-	"github.com/l3sim/l3sim/scheduler/forming"
+	"github.com/l3sim/l3sim/scheduler/batching"
 	"github.com/l3sim/l3sim/scheduler/memory"
 )
 
 // pays says whether it saves GPU time if the host takes a prompt now rather than let it wait for the GPUs' memory; tokens of it fit
 // the iteration. Now, the prompt makes the iteration longer, by its transfer too. Later, it would share an iteration with the
 // prompts behind it, and its steps would take more of the GPUs' time than on the host.
-func (o *Former) pays(w *forming.Waiting, tokens int) bool {
+func (o *Former) pays(w *batching.Waiting, tokens int) bool {
 	present := o.s.Batch.Sub[0].Prefill
 	o.trial.chunks = append(append(o.trial.chunks[:0], present...), chunkOf(w, tokens, true))
 	now := o.adds(len(present))
@@ -18,7 +18,7 @@ func (o *Former) pays(w *forming.Waiting, tokens int) bool {
 }
 
 // chunkOf returns the first tokens of a prompt.
-func chunkOf(w *forming.Waiting, tokens int, host bool) scheduler.Chunk {
+func chunkOf(w *batching.Waiting, tokens int, host bool) scheduler.Chunk {
 	return scheduler.Chunk{Request: w.Request, Tokens: tokens, Last: tokens == w.Prompt, Host: host}
 }
 
@@ -46,21 +46,21 @@ func (o *Former) takes(prompts []scheduler.Chunk) float64 {
 // on the GPUs, less what a host request adds to batched operations. The request moves up once the GPUs have room, so only a share of its
 // steps runs on the host: that of the host's requests among all. If it takes the last seat while the GPUs could hold as many such
 // requests as may run in both memories, it saves nothing: the seat would have gone to the GPUs.
-func (o *Former) spared(w *forming.Waiting) float64 {
+func (o *Former) spared(w *batching.Waiting) float64 {
 	s, sub, c := o.s, &o.trial.batch.Sub[0], o.costs
 	output := s.LikelyOutput(w.Request, o.emitted())
 	if seats := s.Batching.MaxNumSeqs; seats > 0 && s.Seats() <= 1 && s.Ledger.FitsEmpty(memory.Prompted(seats*(w.Prompt-w.Emitted+int(output)))) {
 		return 0
 	}
 	o.trial.set(s, s.Decoding)
-	s.EachPrefilling(false, func(p *forming.Waiting) {
+	s.EachPrefilling(false, func(p *batching.Waiting) {
 		sub.Decode = append(sub.Decode, scheduler.Decoding{Request: p.Request, Base: int64(p.Prompt) - s.Batch.Step, Last: never})
 	})
 	if len(sub.Decode) == 0 {
 		return 0
 	}
 	hosted := 1 + len(s.Host.Decoding)
-	s.EachPrefilling(true, func(*forming.Waiting) { hosted++ })
+	s.EachPrefilling(true, func(*batching.Waiting) { hosted++ })
 	each, gpus := s.Speculation.Tokens(), len(sub.Decode)
 	step, linear := float64(c.Iteration(&o.trial.batch)), c.Linear(gpus*each)
 	added := float64(c.Linear((gpus+hosted)*each)-linear) / float64(c.Attention(sub, s.Batch.Step)+linear) / float64(hosted)
@@ -72,7 +72,7 @@ func (o *Former) spared(w *forming.Waiting) float64 {
 // later returns the time that a prompt adds to an iteration in which the GPUs run it with as many of the prompts behind it as fit. If it
 // ran earlier, another prompt would take its place, so its cost beside all others is not enough: a share of what the first prompt costs
 // beyond that is added.
-func (o *Former) later(w *forming.Waiting, tokens int) float64 {
+func (o *Former) later(w *batching.Waiting, tokens int) float64 {
 	s, t := o.s, &o.trial
 	t.chunks = t.chunks[:0]
 	room, all, context := s.Batching.MaxBatchTokens-s.Batch.Sub[0].DecodeTokens()-tokens, tokens, w.Prompt

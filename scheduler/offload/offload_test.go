@@ -10,7 +10,7 @@ import (
 
 	"github.com/l3sim/l3sim/internal/deep"
 	"github.com/l3sim/l3sim/scheduler"
-	"github.com/l3sim/l3sim/scheduler/forming"
+	"github.com/l3sim/l3sim/scheduler/batching"
 	"github.com/l3sim/l3sim/scheduler/memory"
 	"github.com/l3sim/l3sim/scheduler/schedtest"
 	"github.com/l3sim/l3sim/traces"
@@ -193,7 +193,7 @@ func runOffload(t rapid.TB, rng *rand.Rand) *record {
 			t.Fatalf("%d requests decode, at most %d may", b.Decoding(), most)
 		}
 		n, most := len(s.Host.Decoding), c.Batching.MaxNumSeqs
-		s.EachPrefilling(true, func(*forming.Waiting) { n++ })
+		s.EachPrefilling(true, func(*batching.Waiting) { n++ })
 		if s.AllOnHost && most > 0 && n > most {
 			t.Fatalf("%d requests have memory on the host, where all decode, at most %d may", n, most)
 		}
@@ -231,8 +231,8 @@ func runOffload(t rapid.TB, rng *rand.Rand) *record {
 // checkForecast checks the forecast that refused the head of the queue for growth in this iteration. It must be of the
 // lengths that have ended and of the requests with memory of the GPUs, including those that swap in, with the tokens that
 // they emitted before the iteration.
-func (f *record) checkForecast(t rapid.TB, s *forming.State) {
-	if !s.Queue.Blocked || s.Queue.Len() == 0 || s.Queue.Refusal.Cause != forming.NoGrowth {
+func (f *record) checkForecast(t rapid.TB, s *batching.State) {
+	if !s.Queue.Blocked || s.Queue.Len() == 0 || s.Queue.Refusal.Cause != batching.NoGrowth {
 		return
 	}
 	w := s.Queue.First()
@@ -250,7 +250,7 @@ func (f *record) checkForecast(t rapid.TB, s *forming.State) {
 	for i := range s.Host.SwapIns {
 		add(s.Host.SwapIns[i].Request, s.Holds[s.Host.SwapIns[i].Request])
 	}
-	s.EachPrefilling(false, func(w *forming.Waiting) { add(w.Request, w.Hold) })
+	s.EachPrefilling(false, func(w *batching.Waiting) { add(w.Request, w.Hold) })
 	add(w.Request, memory.Reservation{})
 	f.forecast.Foresee(s.Ledger)
 	if got := s.Foresee(w, false); !reflect.DeepEqual(got, f.forecast) {
@@ -270,12 +270,12 @@ func TestCutPromptStays(t *testing.T) {
 		spec := memory.LedgerSpec{Ranksets: 1, Layers: 1, HeadsPerChannel: 1, UnitTokens: 1, Capacity: c.capacity}
 		gpus := memory.NewLedger(spec)
 		spec.Capacity = 1000
-		config := forming.Config{
+		config := batching.Config{
 			Policy: scheduler.PolicyChunkedPrefill, Scheduler: &scheduler.Spec{SubBatches: 2, Chunking: true, ChunkMultiple: 1}, Memory: &scheduler.MemorySpec{Admission: scheduler.AdmitFinal},
 			Comm: &scheduler.CommSpec{Balance: scheduler.BalanceLeastLoaded}, Batching: &scheduler.BatchingSpec{MaxBatchTokens: 10},
 		}
 		free := memory.GPU{Model: schedtest.SmallModel, Free: 1 << 30, HoldsKV: true}
-		memories := forming.Memories{Ledger: gpus, GPU: free, HostLedger: memory.NewLedger(spec)}
+		memories := batching.Memories{Ledger: gpus, GPU: free, HostLedger: memory.NewLedger(spec)}
 		s := newOffloading(config, memories, []traces.Request{{ID: 0, Input: 40, Output: 3}, {ID: 1, Input: 100, Output: 11}}, lines{1, 1, 1, 1, 1, 1}, 0)
 		s.o.s = &s.State
 		take := func(l *memory.Ledger, tokens int) memory.Reservation {
@@ -314,11 +314,11 @@ func TestForecastOfTheHost(t *testing.T) {
 		admission := &scheduler.MemorySpec{Admission: scheduler.AdmitCurrent, MaxTokens: 2048, Watermark: 0.01, History: history, Margin: 2}
 		host := memory.NewLedger(memory.LedgerSpec{Ranksets: 1, Layers: schedtest.SmallModel.Layers, HeadsPerChannel: 2, UnitTokens: 16, Capacity: int64(400 * schedtest.SmallModel.Layers * 2)})
 		pages := memory.LedgerSpec{Ranksets: 1, Layers: schedtest.SmallModel.Layers, HeadsPerChannel: 2, UnitTokens: 16, Capacity: 1 << 20}
-		config := forming.Config{
+		config := batching.Config{
 			Policy: scheduler.PolicyChunkedPrefill, Scheduler: &scheduler.Spec{SubBatches: 2, Chunking: true, ChunkMultiple: 16}, Memory: admission,
 			Comm: &scheduler.CommSpec{Balance: scheduler.BalanceLeastLoaded}, Batching: &scheduler.BatchingSpec{MaxBatchTokens: 500},
 		}
-		memories := forming.Memories{Ledger: memory.NewLedger(pages), GPU: memory.GPU{Model: schedtest.SmallModel, Free: 1 << 40, HoldsKV: true}, HostLedger: host, AllOnHost: true}
+		memories := batching.Memories{Ledger: memory.NewLedger(pages), GPU: memory.GPU{Model: schedtest.SmallModel, Free: 1 << 40, HoldsKV: true}, HostLedger: host, AllOnHost: true}
 		s := newOffloading(config, memories, requests, lines{2000, 20, 3, 200, 5, 200}, 0)
 		earlier := rand.New(rand.NewPCG(6, 0))
 		for range known {

@@ -2,7 +2,7 @@ package offload
 
 import (
 	"github.com/l3sim/l3sim/scheduler"
-	"github.com/l3sim/l3sim/scheduler/forming"
+	"github.com/l3sim/l3sim/scheduler/batching"
 )
 
 // trial is an iteration whose time is predicted.
@@ -15,7 +15,7 @@ type trial struct {
 func newTrial() trial { return trial{batch: scheduler.Batch{Sub: make([]scheduler.SubBatch, 1)}} }
 
 // set makes the trial one in which the given requests decode, without prompts.
-func (t *trial) set(s *forming.State, decoding []scheduler.Decoding) {
+func (t *trial) set(s *batching.State, decoding []scheduler.Decoding) {
 	sub := &t.batch.Sub[0]
 	t.batch.Step, sub.Verified = s.Batch.Step, s.Batch.Sub[0].Verified
 	sub.Decode, sub.Prefill = append(sub.Decode[:0], decoding...), nil

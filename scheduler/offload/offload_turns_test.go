@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/scheduler"
-	"github.com/l3sim/l3sim/scheduler/forming"
+	"github.com/l3sim/l3sim/scheduler/batching"
 	"github.com/l3sim/l3sim/scheduler/memory"
 	"github.com/l3sim/l3sim/scheduler/schedtest"
 	"github.com/l3sim/l3sim/traces"
@@ -99,7 +99,7 @@ func hostingWith(admission *scheduler.MemorySpec, onGPUs int, costs lines, delay
 	spec := memory.LedgerSpec{Ranksets: 1, Layers: 1, HeadsPerChannel: 1, UnitTokens: 1, Capacity: int64(1000 * onGPUs)}
 	gpus := memory.NewLedger(spec)
 	spec.Capacity = 10_000
-	config := forming.Config{
+	config := batching.Config{
 		Policy: scheduler.PolicyChunkedPrefill, Scheduler: &scheduler.Spec{SubBatches: 2, Chunking: true, ChunkMultiple: 1}, Memory: admission,
 		Comm: &scheduler.CommSpec{Balance: scheduler.BalanceLeastLoaded}, Batching: &scheduler.BatchingSpec{MaxBatchTokens: 100},
 	}
@@ -107,7 +107,7 @@ func hostingWith(admission *scheduler.MemorySpec, onGPUs int, costs lines, delay
 	for i := range onGPUs + len(contexts) + 1 {
 		requests = append(requests, traces.Request{ID: i, Input: 9, Output: 992})
 	}
-	memories := forming.Memories{Ledger: gpus, GPU: memory.GPU{Model: schedtest.SmallModel, Free: 1 << 30, HoldsKV: true}, HostLedger: memory.NewLedger(spec)}
+	memories := batching.Memories{Ledger: gpus, GPU: memory.GPU{Model: schedtest.SmallModel, Free: 1 << 30, HoldsKV: true}, HostLedger: memory.NewLedger(spec)}
 	s := newOffloading(config, memories, requests, costs, delay)
 	for i := range requests[:len(requests)-1] {
 		l, context := gpus, 10

@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/l3sim/l3sim/scheduler"
-	"github.com/l3sim/l3sim/scheduler/forming"
+	"github.com/l3sim/l3sim/scheduler/batching"
 	"github.com/l3sim/l3sim/units"
 	"github.com/l3sim/l3sim/units/portable"
 )
@@ -21,7 +21,7 @@ import (
 // safe for concurrent use.
 type Learned struct {
 	warmUp   int
-	fallback forming.Predictor
+	fallback batching.Predictor
 	noise    noise
 	prefill  *latencyForest // one chunk's attention
 	batched  *latencyForest // all batched operations
@@ -30,7 +30,7 @@ type Learned struct {
 
 // NewLearned returns a predictor with an empty profile. The fallback answers until the models are
 // fitted. Noise and forests draw from rng.
-func NewLearned(spec *scheduler.PredictorSpec, fallback forming.Predictor, rng *rand.Rand) *Learned {
+func NewLearned(spec *scheduler.PredictorSpec, fallback batching.Predictor, rng *rand.Rand) *Learned {
 	return &Learned{
 		warmUp: spec.WarmUp, fallback: fallback,
 		prefill: newLatencyForest(spec, rng.Uint64(), attentionWork),

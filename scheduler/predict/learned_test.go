@@ -6,7 +6,7 @@ import (
 
 	"github.com/l3sim/l3sim/internal/deep"
 	"github.com/l3sim/l3sim/scheduler"
-	"github.com/l3sim/l3sim/scheduler/forming"
+	"github.com/l3sim/l3sim/scheduler/batching"
 	"github.com/l3sim/l3sim/scheduler/memory"
 	"github.com/l3sim/l3sim/scheduler/schedtest"
 	"github.com/l3sim/l3sim/traces"
@@ -64,14 +64,14 @@ func (c steps) sample(m *scheduler.Sample, b *scheduler.Batch, i int) {
 // serve runs requests to the end and returns the total time. In each half of an iteration, the GPU works on
 // one sub-batch while the PIM works on the other. A learned predictor, if given, is judged by each
 // observation before it learns it.
-func serve(t testing.TB, requests []traces.Request, p forming.Predictor, learned *Learned) (total units.Duration, e PredictionErrors) {
+func serve(t testing.TB, requests []traces.Request, p batching.Predictor, learned *Learned) (total units.Duration, e PredictionErrors) {
 	t.Helper()
 	spec := &scheduler.Spec{SubBatches: 2, Chunking: true, ChunkMultiple: 16, MinPrefillTokens: 64}
-	config := forming.Config{Scheduler: spec, Memory: &scheduler.MemorySpec{Admission: scheduler.AdmitFinal}, Comm: &scheduler.CommSpec{Balance: scheduler.BalanceLeastLoaded}, Batching: &scheduler.BatchingSpec{}}
+	config := batching.Config{Scheduler: spec, Memory: &scheduler.MemorySpec{Admission: scheduler.AdmitFinal}, Comm: &scheduler.CommSpec{Balance: scheduler.BalanceLeastLoaded}, Batching: &scheduler.BatchingSpec{}}
 	ledger := memory.NewLedger(memory.LedgerSpec{
 		Ranksets: 4, Layers: schedtest.SmallModel.Layers, HeadsPerChannel: 1, UnitTokens: 512, Capacity: 2 * 200, Rotation: true,
 	})
-	s := forming.New(config, forming.Memories{Ledger: ledger, GPU: memory.GPU{Model: schedtest.SmallModel, Free: 1 << 50}}, requests, forming.FormerOf(scheduler.PolicySubBatches, p))
+	s := batching.New(config, batching.Memories{Ledger: ledger, GPU: memory.GPU{Model: schedtest.SmallModel, Free: 1 << 50}}, requests, batching.FormerOf(scheduler.PolicySubBatches, p))
 	for i := range requests {
 		if !s.Add(int32(i)) {
 			t.Fatalf("request %d is rejected", i)

@@ -5,7 +5,7 @@ import (
 	"math"
 
 	"github.com/l3sim/l3sim/attention/policy"
-	"github.com/l3sim/l3sim/scheduler/forming"
+	"github.com/l3sim/l3sim/scheduler/batching"
 	"github.com/l3sim/l3sim/scheduler/memory"
 	"github.com/l3sim/l3sim/system/flow"
 	"github.com/l3sim/l3sim/units"
@@ -24,10 +24,10 @@ func workspace(h *flow.Hardware) units.Bytes {
 }
 
 // Memories is the memories of a replica with KV on the GPUs.
-func Memories(h *flow.Hardware) forming.Memories {
+func Memories(h *flow.Hardware) batching.Memories {
 	of := Memory(h)
 	ledger := h.Keeping(memory.NewLedger(Pages(h, of.Capacity)), of.Unit)
-	return forming.Memories{Ledger: ledger, GPU: memory.GPU{Model: &h.Config.Model, Free: workspace(h), HoldsKV: true}}
+	return batching.Memories{Ledger: ledger, GPU: memory.GPU{Model: &h.Config.Model, Free: workspace(h), HoldsKV: true}}
 }
 
 // OfSpare returns the hardware for requests in the GPUs' spare memory, with the GPUs as the place of

@@ -399,7 +399,7 @@ func (d *GPUs) LeastAttention(c *scheduler.Chunk) (t units.Duration) {
 	return max(t, 0)
 }
 
-// GPU implements forming.Predictor with the costs themselves (L3, equation 6).
+// GPU implements batching.Predictor with the costs themselves (L3, equation 6).
 func (d *GPUs) GPU(s *scheduler.SubBatch, _ int64) units.Duration {
 	for run := range d.Decoding {
 		d.Decoding[run] = Decoding{}

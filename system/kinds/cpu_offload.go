@@ -5,7 +5,7 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/scheduler"
-	"github.com/l3sim/l3sim/scheduler/forming"
+	"github.com/l3sim/l3sim/scheduler/batching"
 	"github.com/l3sim/l3sim/scheduler/offload"
 	"github.com/l3sim/l3sim/system/flow"
 	"github.com/l3sim/l3sim/system/gpus"
@@ -81,7 +81,7 @@ func assembleCPUOffload(n *Setup) Assembly {
 }
 
 // offloading returns the scheduler of NEO or FastDecode.
-func (n *Setup) offloading(costs offload.Costs) *forming.Scheduler {
+func (n *Setup) offloading(costs offload.Costs) *batching.Scheduler {
 	spec, memories := configs.Section[hosts.CPUOffload](n.Hardware.Config), gpus.Memories(n.Hardware)
 	memories.HostLedger, memories.AllOnHost = hosts.Ledger(n.Hardware), spec.Policy == hosts.FastDecode
 	return n.Continuous(Continuous{Policy: configs.Section[GPUOnly](n.Hardware.Config).Policy, Memories: memories, former: offload.New(costs, spec.MaxDelay)})

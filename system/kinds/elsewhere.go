@@ -5,7 +5,7 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/scheduler"
-	"github.com/l3sim/l3sim/scheduler/forming"
+	"github.com/l3sim/l3sim/scheduler/batching"
 	"github.com/l3sim/l3sim/system/flow"
 	"github.com/l3sim/l3sim/units"
 )
@@ -19,13 +19,13 @@ func (s *System) checkElsewhere(all []System, cfg *configs.Config, c *input.Chec
 }
 
 // prefilled returns the link over which prompts arrive; nil if they run here.
-func prefilled(h *flow.Hardware) *forming.Link {
+func prefilled(h *flow.Hardware) *batching.Link {
 	s := &h.Config.Serving
 	if s.Prefill != scheduler.PrefillElsewhere {
 		return nil
 	}
 	p := flow.PolicyOf(h)
-	return &forming.Link{Latency: s.PrefillLatency, Transfer: func(tokens int) units.Duration {
+	return &batching.Link{Latency: s.PrefillLatency, Transfer: func(tokens int) units.Duration {
 		return flow.TransferTime(s.PrefillBandwidth, storedBytes(p, tokens))
 	}}
 }

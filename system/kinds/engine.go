@@ -5,7 +5,7 @@ import (
 
 	"github.com/l3sim/l3sim/pim/hbm"
 	"github.com/l3sim/l3sim/scheduler"
-	"github.com/l3sim/l3sim/scheduler/forming"
+	"github.com/l3sim/l3sim/scheduler/batching"
 	"github.com/l3sim/l3sim/system/flow"
 	"github.com/l3sim/l3sim/system/gpus"
 	"github.com/l3sim/l3sim/system/ranks"
@@ -32,7 +32,7 @@ type Engine interface {
 
 // Assembly is the parts of a replica that depend on its system.
 type Assembly struct {
-	Batcher *forming.Scheduler
+	Batcher *batching.Scheduler
 	Engine  Engine
 }
 

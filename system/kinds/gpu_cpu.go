@@ -5,7 +5,7 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/scheduler"
-	"github.com/l3sim/l3sim/scheduler/forming"
+	"github.com/l3sim/l3sim/scheduler/batching"
 	"github.com/l3sim/l3sim/scheduler/memory"
 	"github.com/l3sim/l3sim/system/flow"
 	"github.com/l3sim/l3sim/system/gpus"
@@ -102,7 +102,7 @@ func assembleGPUCPU(n *Setup) Assembly {
 	free.Window, free.PromptShare, free.Share = gpus.Windows(n.Hardware, e.Attends.Policy)
 	host := gpus.Pages(n.Hardware, n.Memory.Capacity)
 	host.Filling = nil // prompts stay on the GPUs until they end
-	memories := forming.Memories{Ledger: memory.NewLedger(host), GPU: free}
+	memories := batching.Memories{Ledger: memory.NewLedger(host), GPU: free}
 	return Assembly{n.Continuous(Continuous{Policy: spec.Policy, Memories: memories}), e}
 }
 

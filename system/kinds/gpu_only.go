@@ -5,7 +5,7 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/scheduler"
-	"github.com/l3sim/l3sim/scheduler/forming"
+	"github.com/l3sim/l3sim/scheduler/batching"
 	"github.com/l3sim/l3sim/system/flow"
 	"github.com/l3sim/l3sim/system/gpus"
 	"github.com/l3sim/l3sim/units"
@@ -80,11 +80,11 @@ func assembleGPUOnly(n *Setup) Assembly {
 // Continuous is the parts of continuous batching that differ between systems.
 type Continuous struct {
 	Policy   string // PrefillFirst or ChunkedPrefill
-	Memories forming.Memories
-	random   bool           // requests go to random rankset offsets; else to the least loaded
-	former   forming.Former // of two sub-batches; nil: the policy's, of one
-	adaptive bool           // two sub-batches may run as one
-	ahead    bool           // an iteration is formed while the one before runs
+	Memories batching.Memories
+	random   bool            // requests go to random rankset offsets; else to the least loaded
+	former   batching.Former // of two sub-batches; nil: the policy's, of one
+	adaptive bool            // two sub-batches may run as one
+	ahead    bool            // an iteration is formed while the one before runs
 }
 
 // batchingPolicy returns a policy of continuous batching by its name.
@@ -96,13 +96,13 @@ func batchingPolicy(name string) scheduler.Policy {
 }
 
 // Continuous returns a scheduler of continuous batching.
-func (n *Setup) Continuous(c Continuous) *forming.Scheduler {
+func (n *Setup) Continuous(c Continuous) *batching.Scheduler {
 	cfg := n.Hardware.Config
-	spec, comm, batching, former := cfg.Scheduler, cfg.Comm, batchingPolicy(c.Policy), c.former
+	spec, comm, policy, former := cfg.Scheduler, cfg.Comm, batchingPolicy(c.Policy), c.former
 	spec.SubBatches, spec.Adaptive, spec.Chunking, comm.Balance = 2, c.adaptive, true, scheduler.BalanceLeastLoaded
 	spec.ChunkMultiple = min(spec.ChunkMultiple, cfg.Batching.MaxBatchTokens)
 	if former == nil {
-		spec.SubBatches, former = 1, forming.FormerOf(batching, nil)
+		spec.SubBatches, former = 1, batching.FormerOf(policy, nil)
 	}
 	if c.random {
 		comm.Balance = scheduler.BalanceRandom
@@ -111,8 +111,8 @@ func (n *Setup) Continuous(c Continuous) *forming.Scheduler {
 	if cfg.Model.DataParallel() {
 		share = (cfg.Batching.MaxBatchTokens + cfg.Model.TensorParallel - 1) / cfg.Model.TensorParallel
 	}
-	return forming.New(forming.Config{
-		PromptShare: share, Policy: batching, Scheduler: &spec, Memory: &cfg.Memory, Comm: &comm, Batching: &cfg.Batching,
+	return batching.New(batching.Config{
+		PromptShare: share, Policy: policy, Scheduler: &spec, Memory: &cfg.Memory, Comm: &comm, Batching: &cfg.Batching,
 		PrefillStreak: cfg.Serving.PrefillStreak, Prefilled: prefilled(n.Hardware), Ahead: c.ahead, Speculation: cfg.Serving.Speculation(cfg.Run.Seed), Random: n.stream(streamBalance),
 	}, c.Memories, n.Requests, former)
 }

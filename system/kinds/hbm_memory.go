@@ -7,7 +7,7 @@ import (
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/llm"
 	"github.com/l3sim/l3sim/pim/hbm"
-	"github.com/l3sim/l3sim/scheduler/forming"
+	"github.com/l3sim/l3sim/scheduler/batching"
 	"github.com/l3sim/l3sim/scheduler/memory"
 	"github.com/l3sim/l3sim/system/flow"
 	"github.com/l3sim/l3sim/system/gpus"
@@ -71,7 +71,7 @@ func (h HBMPIM) channels() int { return h.Stacks * hbm.Channels }
 
 // hbmMemories is the memories of a replica. If keys and values are in stacks beside the GPUs, those of cut prompts stay on the
 // GPUs until the prompt ends.
-func hbmMemories(h *flow.Hardware) forming.Memories {
+func hbmMemories(h *flow.Hardware) batching.Memories {
 	s := configs.Section[HBMPIM](h.Config)
 	all := gpus.Memories(h)
 	spec := gpus.Pages(h, hbmMemory(h).Capacity)

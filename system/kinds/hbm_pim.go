@@ -10,7 +10,7 @@ import (
 	"github.com/l3sim/l3sim/llm"
 	"github.com/l3sim/l3sim/pim/hbm"
 	"github.com/l3sim/l3sim/scheduler"
-	"github.com/l3sim/l3sim/scheduler/forming"
+	"github.com/l3sim/l3sim/scheduler/batching"
 	"github.com/l3sim/l3sim/system/flow"
 	"github.com/l3sim/l3sim/system/gpus"
 	"github.com/l3sim/l3sim/system/ranks"
@@ -238,7 +238,7 @@ func assembleHBMPIM(n *Setup) Assembly {
 	e.Flow = flow.New(n.Hardware, resources, n.Running)
 	c := Continuous{Policy: h.Policy, Memories: hbmMemories(n.Hardware), adaptive: h.SubBatches == SubBatchesAdaptive}
 	if h.SubBatches != SubBatchesNever {
-		c.former = forming.FormerOf(batchingPolicy(h.Policy), e)
+		c.former = batching.FormerOf(batchingPolicy(h.Policy), e)
 	}
 	s := n.Continuous(c)
 	if n.Hardware.GroupReads() {
@@ -405,7 +405,7 @@ func (e *hbmPIM) layOut(b *scheduler.Batch, grouped bool) (read int64, did hbm.T
 	return read, did
 }
 
-// GPU implements forming.Predictor.
+// GPU implements batching.Predictor.
 func (e *hbmPIM) GPU(s *scheduler.SubBatch, step int64) units.Duration {
 	if !e.chooses {
 		return e.GPUs.GPU(s, step)
@@ -414,7 +414,7 @@ func (e *hbmPIM) GPU(s *scheduler.SubBatch, step int64) units.Duration {
 	return e.GPUTime(s)
 }
 
-// PIM implements forming.Predictor.
+// PIM implements batching.Predictor.
 func (e *hbmPIM) PIM(s *scheduler.SubBatch, step int64, _ int) (t units.Duration) {
 	e.attend(s.Decode, step, false)
 	for _, run := range e.Attends.Kinds {

@@ -5,7 +5,7 @@ import (
 
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/scheduler"
-	"github.com/l3sim/l3sim/scheduler/forming"
+	"github.com/l3sim/l3sim/scheduler/batching"
 	"github.com/l3sim/l3sim/scheduler/memory"
 	"github.com/l3sim/l3sim/scheduler/predict"
 	"github.com/l3sim/l3sim/system/flow"
@@ -66,7 +66,7 @@ func assembleL3(n *Setup) Assembly {
 	}
 	e.Flow = flow.New(n.Hardware, e.costs.resources(cfg.Node.Ranksets), n.Running)
 	predictor := e.predictor(n)
-	policies := forming.Config{Scheduler: &cfg.Scheduler, Memory: &cfg.Memory, Comm: &cfg.Comm, Batching: &cfg.Batching, Speculation: cfg.Serving.Speculation(cfg.Run.Seed), Random: n.stream(streamBalance)}
+	policies := batching.Config{Scheduler: &cfg.Scheduler, Memory: &cfg.Memory, Comm: &cfg.Comm, Batching: &cfg.Batching, Speculation: cfg.Serving.Speculation(cfg.Run.Seed), Random: n.stream(streamBalance)}
 	if e.ranks.Apart() && cfg.Comm.Stripe != scheduler.StripeChannels {
 		policies.Begins = e.ranks.Begins
 	}
@@ -76,12 +76,12 @@ func assembleL3(n *Setup) Assembly {
 	if cfg.Memory.UsesSpare() {
 		free.Spare, free.SpareUnit, free.HomeUnit = gpus.SpareLedger(n.Hardware), gpus.PageBytes(n.Hardware), n.Memory.Unit
 	}
-	memories := forming.Memories{Ledger: ranks.Ledger(n.Hardware, cfg.Comm.Rotation), GPU: free}
-	return Assembly{forming.New(policies, memories, n.Requests, forming.FormerOf(policies.Policy, predictor)), e}
+	memories := batching.Memories{Ledger: ranks.Ledger(n.Hardware, cfg.Comm.Rotation), GPU: free}
+	return Assembly{batching.New(policies, memories, n.Requests, batching.FormerOf(policies.Policy, predictor)), e}
 }
 
 // predictor returns what predicts times of iterations: the learned predictors, or the costs themselves.
-func (e *l3) predictor(n *Setup) forming.Predictor {
+func (e *l3) predictor(n *Setup) batching.Predictor {
 	switch cfg := n.Hardware.Config; {
 	case cfg.Predictor.Kind == scheduler.PredictLearned:
 		e.learned = predict.NewLearned(&cfg.Predictor, e, n.stream(streamPredictor))
@@ -92,8 +92,8 @@ func (e *l3) predictor(n *Setup) forming.Predictor {
 	return e
 }
 
-// whole hides that predictions have parts (forming.Exact): an exact run makes each of them anew.
-type whole struct{ forming.Predictor }
+// whole hides that predictions have parts (batching.Exact): an exact run makes each of them anew.
+type whole struct{ batching.Predictor }
 
 // l3Memory is the KV memory of one replica in the DIMMs and in the GPUs' spare memory, in the units of the DIMMs.
 func l3Memory(h *flow.Hardware) flow.KVMemory {

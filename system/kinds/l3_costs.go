@@ -186,7 +186,7 @@ func (e *l3) joins(s *scheduler.SubBatch) units.Duration {
 	return e.join
 }
 
-// GPU implements forming.Predictor with the exact costs (L3, equation 6), including decode
+// GPU implements batching.Predictor with the exact costs (L3, equation 6), including decode
 // attention on the GPUs.
 func (e *l3) GPU(s *scheduler.SubBatch, iteration int64) units.Duration {
 	joins := units.Duration(e.Model.Layers) * e.joins(s)
@@ -197,12 +197,12 @@ func (e *l3) GPU(s *scheduler.SubBatch, iteration int64) units.Duration {
 	return e.GPUTime(s) + e.ranks.Scoring(s) + joins
 }
 
-// PIM implements forming.Predictor with the exact costs (L3, equation 5).
+// PIM implements batching.Predictor with the exact costs (L3, equation 5).
 func (e *l3) PIM(s *scheduler.SubBatch, iteration int64, otherPrefill int) units.Duration {
 	return e.ranks.PIM(s, iteration, otherPrefill)
 }
 
-// Exceeds implements forming.Exact.
+// Exceeds implements batching.Exact.
 func (e *l3) Exceeds(s *scheduler.SubBatch, c *scheduler.Chunk, t units.Duration) bool {
 	if c.Tokens > 0 && e.alone(s) && !c.Near {
 		t -= e.LeastAttention(c)
@@ -215,7 +215,7 @@ func (e *l3) alone(s *scheduler.SubBatch) bool {
 	return !e.counts && e.ranks.Stripe.Parts == 0 && len(s.Near) == 0
 }
 
-// Moves implements forming.Exact.
+// Moves implements batching.Exact.
 func (e *l3) Moves(tokens int) units.Duration { return e.moves.At(tokens) }
 
 // imbalance adds an iteration's attention to m. Each kind weighs by its layers, and one alone as a single layer: the ratio is the same.

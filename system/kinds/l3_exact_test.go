@@ -6,7 +6,7 @@ import (
 
 	"github.com/l3sim/l3sim/internal/deep"
 	"github.com/l3sim/l3sim/scheduler"
-	"github.com/l3sim/l3sim/scheduler/forming"
+	"github.com/l3sim/l3sim/scheduler/batching"
 	"github.com/l3sim/l3sim/system/flow"
 )
 
@@ -16,7 +16,7 @@ func TestExactRunsPredictWhole(t *testing.T) {
 	r := rigOf(t, "run.model=llama-3-8b")
 	for _, exact := range []bool{false, true} {
 		n := &Setup{Hardware: r.Hardware, Running: flow.Running{Exact: exact}}
-		if _, parts := r.l3().predictor(n).(forming.Exact); parts == exact {
+		if _, parts := r.l3().predictor(n).(batching.Exact); parts == exact {
 			t.Errorf("exact %v: predictions by parts %v", exact, parts)
 		}
 	}

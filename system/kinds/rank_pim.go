@@ -6,7 +6,7 @@ import (
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/pim"
 	"github.com/l3sim/l3sim/scheduler"
-	"github.com/l3sim/l3sim/scheduler/forming"
+	"github.com/l3sim/l3sim/scheduler/batching"
 	"github.com/l3sim/l3sim/scheduler/memory"
 	"github.com/l3sim/l3sim/system/dataflow"
 	"github.com/l3sim/l3sim/system/flow"
@@ -84,10 +84,10 @@ func assembleRankPIM(n *Setup) Assembly {
 	e.ranks = ranks.New(n.Hardware, e.Attends, n.CommandTables.Kernels)
 	e.Flow = flow.New(n.Hardware, e.resources(cfg.Comm.Rotation), n.Running)
 	spec, free := configs.Section[RankPIM](cfg), memory.GPU{Model: &cfg.Model, Free: gpus.FreeMemory(n.Hardware), PrefixStays: n.Hardware.PrefixStays()}
-	memories := forming.Memories{Ledger: ranks.Ledger(n.Hardware, cfg.Comm.Rotation), GPU: free}
+	memories := batching.Memories{Ledger: ranks.Ledger(n.Hardware, cfg.Comm.Rotation), GPU: free}
 	c := Continuous{Policy: spec.Policy, Memories: memories, random: spec.Placement != PlacementBalanced, adaptive: spec.SubBatches == SubBatchesAdaptive}
 	if spec.SubBatches != SubBatchesNever {
-		c.former = forming.FormerOf(batchingPolicy(spec.Policy), e)
+		c.former = batching.FormerOf(batchingPolicy(spec.Policy), e)
 	}
 	return Assembly{n.Continuous(c), e}
 }
@@ -203,7 +203,7 @@ func (e *rankPIM) lay(sub *scheduler.SubBatch, s int) {
 	e.Flow.Layers(s, entry, first, g.Exit+more)
 }
 
-// GPU implements forming.Predictor.
+// GPU implements batching.Predictor.
 func (e *rankPIM) GPU(s *scheduler.SubBatch, step int64) units.Duration {
 	e.decodeBeside(e.Attends.Decode(s.Decode, 0, step))
 	t := e.GPUTime(s)
@@ -213,7 +213,7 @@ func (e *rankPIM) GPU(s *scheduler.SubBatch, step int64) units.Duration {
 	return t
 }
 
-// PIM implements forming.Predictor; transfers hide behind attention.
+// PIM implements batching.Predictor; transfers hide behind attention.
 func (e *rankPIM) PIM(s *scheduler.SubBatch, step int64, _ int) units.Duration {
 	t := e.ranks.Attention(s, step)
 	if len(s.Decode) > 0 {

@@ -10,7 +10,7 @@ import (
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/pcie"
 	"github.com/l3sim/l3sim/scheduler"
-	"github.com/l3sim/l3sim/scheduler/forming"
+	"github.com/l3sim/l3sim/scheduler/batching"
 	"github.com/l3sim/l3sim/scheduler/memory"
 	"github.com/l3sim/l3sim/system/dataflow"
 	"github.com/l3sim/l3sim/system/flow"
@@ -244,9 +244,9 @@ func assembleSparseOffload(n *Setup) Assembly {
 	e := newSparseOffload(n.Hardware, n.Running)
 	free := bufferMemory(n.Hardware, e.Attends.Policy, e.spec.BufferRows)
 	ledger := memory.NewLedger(hostPages(n.Hardware, n.Memory.Capacity))
-	c := Continuous{Policy: e.spec.Policy, Memories: forming.Memories{Ledger: ledger, GPU: free}}
+	c := Continuous{Policy: e.spec.Policy, Memories: batching.Memories{Ledger: ledger, GPU: free}}
 	if e.spec.Schedule == Two {
-		c.former = forming.FormerOf(batchingPolicy(e.spec.Policy), nil)
+		c.former = batching.FormerOf(batchingPolicy(e.spec.Policy), nil)
 	}
 	return Assembly{n.Continuous(c), e}
 }

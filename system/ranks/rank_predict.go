@@ -8,7 +8,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// PIM implements forming.Predictor (L3, equation 5): in every layer the busiest rankset's
+// PIM implements batching.Predictor (L3, equation 5): in every layer the busiest rankset's
 // attention, the transfers of decode vectors down and up, and of the other sub-batch's prompt KV,
 // taken as one prompt.
 func (d *Devices) PIM(s *scheduler.SubBatch, iteration int64, otherPrefill int) (t units.Duration) {
