@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/l3sim/l3sim/internal/deep"
 	"github.com/l3sim/l3sim/system"
 	"github.com/l3sim/l3sim/units"
 
@@ -33,6 +34,7 @@ func uncertain(t *testing.T, o Options) map[string]Band {
 
 // TestBandsOfPresets: in each preset, with each GPU, all bands contain the value, and both ends are valid.
 func TestBandsOfPresets(t *testing.T) {
+	deep.Heavy(t)
 	for _, preset := range Names(SystemPresets) {
 		for _, g := range Names(GPUs) {
 			o := Options{Preset: preset, Flags: []Flag{{Name: "--gpu", Key: "gpu.preset", Value: g}}, SectionsOnly: true}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/input/schema"
+	"github.com/l3sim/l3sim/internal/deep"
 	"github.com/l3sim/l3sim/system"
 
 	. "github.com/l3sim/l3sim/configs"
@@ -70,6 +71,7 @@ func explainAll(t *testing.T, o Options) map[string]Explanation {
 
 // TestRanges: the range that explain gives is the accepted one: its ends (or the numbers next to an excluded end), and nothing beyond.
 func TestRanges(t *testing.T) {
+	deep.Heavy(t)
 	plain, all, of := mustLoad(t, "", Options{}), explainAll(t, Options{}), map[string]*Config{} // by fit
 	ranges := regexp.MustCompile(`^(more than )?(-?[0-9.][^ ,]*)(?: to |, at most )([0-9.][^ ]*)( clocks)?$`)
 	tried := map[bool]int{} // whole numbers, and others

@@ -16,6 +16,7 @@ import (
 	"github.com/l3sim/l3sim/input/schema"
 
 	. "github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/internal/deep"
 )
 
 var update = flag.Bool("update", false, "write meanings.tsv anew")
@@ -23,6 +24,7 @@ var update = flag.Bool("update", false, "write meanings.tsv anew")
 // TestMeanings: meanings.tsv has the comments of all fields with keys, each once. After a change of a comment, 'go test ./configs -run
 // Meanings -update' writes it.
 func TestMeanings(t *testing.T) {
+	deep.Heavy(t)
 	comments := map[reflect.Type]map[string]string{}
 	var b strings.Builder
 	written := map[string]bool{}

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/l3sim/l3sim/input/schema"
+	"github.com/l3sim/l3sim/internal/deep"
 	"github.com/l3sim/l3sim/units"
 
 	. "github.com/l3sim/l3sim/configs"
@@ -45,6 +46,7 @@ func drawOverride(t *rapid.T, c *Config) string {
 
 // TestRoundTrip: the output of WriteTOML, loaded alone, gives the same configuration and hash. Rapid draws again for illegal ones.
 func TestRoundTrip(t *testing.T) {
+	deep.Heavy(t)
 	preset, err := Load(Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,10 @@
 package gpu
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/l3sim/l3sim/internal/deep"
+)
 
 // bound limits the change of a kernel's time when a size grows by one.
 type bound struct{ least, most float64 }
@@ -27,6 +31,7 @@ func aboveRoofline(t *testing.T, s *Spec, kernel []int, h Heads, bits int, c Cos
 // TestPrefillGrid: attention of chunks of prompts, one or several, over finished tokens. PyTorch's kernels are only checked against the
 // roofline: they step where FlashAttention-2 stops splitting, and get faster with fewer parts to merge.
 func TestPrefillGrid(t *testing.T) {
+	deep.Heavy(t)
 	onGrid(t, true, func(t *testing.T, s *Spec, h Heads) {
 		for _, batch := range []int{1, 2, 7, 32} {
 			for _, chunk := range sizes(1, 1<<17, gridStep(7, 1.2)) {

@@ -86,6 +86,7 @@ func TestDecodeGrid(t *testing.T) {
 // preset paper, is defined differently: a batch takes as long as equally many mean contexts, and at least as long as the longest one's
 // block.
 func TestMixedGrid(t *testing.T) {
+	deep.Heavy(t)
 	onGrid(t, false, func(t *testing.T, s *Spec, h Heads) {
 		lengths := sizes(1, 1<<20, gridStep(30, 4))
 		for _, batch := range sizes(0, 4095, gridStep(5, 1.3)) {

@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/l3sim/l3sim/internal/deep"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -12,6 +13,7 @@ import (
 // (https://github.com/NVIDIA/TensorRT-LLM, performance page of version 0.5):
 // output tokens per second within 15% of each.
 func TestPublishedThroughput(t *testing.T) {
+	deep.Heavy(t)
 	c := NewModelCost(loadPreset(t, "a100-sxm-80gb"), loadModel(t, "llama-2-7b"))
 	for _, p := range []struct {
 		batch, in, out int

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"github.com/l3sim/l3sim/internal/deep"
 )
 
 // TestJSON reads parts of a text, skips some, and knows the line of each.
@@ -46,6 +48,7 @@ func TestJSON(t *testing.T) {
 }
 
 func TestJSONErrors(t *testing.T) {
+	deep.Heavy(t)
 	read := func(text string, r io.Reader) error {
 		j := NewJSON("f", io.MultiReader(strings.NewReader(text), r))
 		for {

@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/l3sim/l3sim/internal/deep"
 )
 
 // repeated is a stream of one byte, repeated a given number of times.
@@ -54,6 +56,7 @@ func TestReadLine(t *testing.T) {
 
 // TestReadLineHoldsNoLongLine: at most MaxLine of an endless line is held, and its parts add up to the line.
 func TestReadLineHoldsNoLongLine(t *testing.T) {
+	deep.Heavy(t)
 	const length = 100 << 20
 	r := bufio.NewReader(io.MultiReader(&repeated{'x', length}, strings.NewReader("\nend")))
 	for read := 0; read <= length; {
@@ -88,6 +91,7 @@ func TestCSV(t *testing.T) {
 
 // TestCSVBoundsRecords: endless lines and quoted fields are not held, and any number of shorter records is read.
 func TestCSVBoundsRecords(t *testing.T) {
+	deep.Heavy(t)
 	lines := strings.Repeat(strings.Repeat("x", 99)+"\n", 1000)
 	for _, c := range []struct {
 		what string

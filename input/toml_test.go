@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/l3sim/l3sim/internal/deep"
 )
 
 func TestDecodeTOML(t *testing.T) {
@@ -43,6 +45,7 @@ func TestDecodeTOMLOfAnotherType(t *testing.T) {
 
 // TestDecodeTOMLBoundsNesting: nesting beyond the limit is refused where it begins, in every syntax, and quickly at any depth.
 func TestDecodeTOMLBoundsNesting(t *testing.T) {
+	deep.Heavy(t)
 	for _, n := range []int{maxNesting, maxNesting + 1, 100_000} {
 		dotted := strings.Repeat("a.", n) + "a"
 		for what, text := range map[string]string{

@@ -63,6 +63,7 @@ func liars(t *testing.T) (texts map[string]map[string]any) {
 
 // TestLies: a file with one missing or wrong value is read as a valid model, or refused with an error that names one of its keys.
 func TestLies(t *testing.T) {
+	deep.Heavy(t)
 	texts := liars(t)
 	for i, name := range slices.Sorted(maps.Keys(texts)) {
 		if testing.Short() && i%4 > 0 || !deep.Case(i, 3) {
@@ -75,6 +76,7 @@ func TestLies(t *testing.T) {
 
 // TestTwoLies does the same as TestLies with two or three values at once, sampled with a fixed seed.
 func TestTwoLies(t *testing.T) {
+	deep.Heavy(t)
 	texts, r := liars(t), rand.New(rand.NewPCG(1, 1))
 	names := slices.Sorted(maps.Keys(texts))
 	n := 2000

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/deep"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -103,6 +104,7 @@ func TestDenseLayers(t *testing.T) {
 
 // TestKeptBeside: the weights of a dense first layer and of shared experts that a checkpoint keeps in 16 bits, counted by hand.
 func TestKeptBeside(t *testing.T) {
+	deep.Heavy(t)
 	const one = 4096 * 1408
 	all := 3 * (45*129*one + 4096*10944)
 	for module, kept := range map[string]float64{

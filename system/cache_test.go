@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/internal/deep"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
@@ -160,6 +161,7 @@ func TestCacheHits(t *testing.T) {
 // TestCacheTurns: the turns of a conversation find earlier prompts and answers, except the last token of an answer, which was
 // never an input.
 func TestCacheTurns(t *testing.T) {
+	deep.Heavy(t)
 	requests := apart([]traces.Request{{Input: 600, Output: 936}, {Input: 1600, Output: 600}, {Input: 2100, Output: 2}})
 	fork := &traces.Text{Turn: 2, From: 1600} // without the answer before
 	for i := range requests {

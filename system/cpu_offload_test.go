@@ -48,6 +48,7 @@ func TestWithoutHostMemoryIsGPUOnly(t *testing.T) {
 // times, shuffled: without shuffling, a memory for two requests falls into one of several lasting rhythms, and
 // the host may influence only which one.
 func TestOffloadIsNoSlower(t *testing.T) {
+	deep.Heavy(t)
 	slow := []int{926, 2543, 2803} // seeds with which requests of the host waited for a forecast, with a loss of up to 18%
 	for _, c := range []struct {
 		name        string
@@ -214,6 +215,7 @@ func BenchmarkOffload(b *testing.B) {
 // TestOffloadWaits runs 24 requests of long outputs, four of which fit the GPUs. A place on the
 // GPUs takes minutes to get, a token on the host at most seconds. Help pays.
 func TestOffloadWaits(t *testing.T) {
+	deep.Heavy(t)
 	var ends []units.Duration
 	for _, system := range []string{"gpu-only", "cpu-offload"} {
 		n := nodeOf(t, "preset=fair", "run.system="+system, "run.model=gpt-175b", "memory.admission=final") // without preemptions, whose stalls are longer

@@ -24,6 +24,7 @@ import (
 // TestEnergyLaws: on random nodes the phases and idle time add up to the whole, and the
 // GPUs draw at least active idle and at most their limit.
 func TestEnergyLaws(t *testing.T) {
+	deep.Heavy(t)
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawBaseline(t)
 		for _, system := range []string{"gpu-only", "hbm-pim", "rank-pim", "cpu-offload", "l3"} {
@@ -161,6 +162,7 @@ func TestEnergyOfWaiting(t *testing.T) {
 // TestWattsOnTheTimeline: the power of a replica's GPUs over time integrates to the run's energy,
 // from 0, before requests arrive, to the end of the run.
 func TestWattsOnTheTimeline(t *testing.T) {
+	deep.Heavy(t)
 	for i, system := range everyName() {
 		if !deep.Case(i, 3) {
 			continue

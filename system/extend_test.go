@@ -10,6 +10,7 @@ import (
 	"github.com/l3sim/l3sim/attention/policies"
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/deep"
 	"github.com/l3sim/l3sim/system"
 	"github.com/l3sim/l3sim/system/kinds"
 )
@@ -108,6 +109,7 @@ func TestNamesOfAddedSystems(t *testing.T) {
 // TestLoadersSideBySide: loaders with different systems of the same name work in parallel, next to the loader of the
 // built-in systems, which knows none of them.
 func TestLoadersSideBySide(t *testing.T) {
+	deep.Heavy(t)
 	run := func(ld *configs.Loader) (string, error) {
 		cfg, err := ld.Load(configs.Options{Sets: []string{"run.system=cxl", "run.model=llama-3-8b", "run.requests=2"}})
 		if err != nil {

@@ -45,6 +45,7 @@ func extremes(t reflect.Type) []string {
 // with shares of time between 0 and 1, or fails with an error that names the key: no internal
 // message, no panic.
 func TestExtremeValues(t *testing.T) {
+	deep.Heavy(t)
 	trace := &traces.Trace{Name: "few"}
 	for i := range 3 {
 		trace.Requests = append(trace.Requests, traces.Request{ID: i, Input: 60 * (i + 1), Output: 4})

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/internal/deep"
 	"github.com/l3sim/l3sim/system/kinds"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
@@ -29,6 +30,7 @@ func alike(requests, same, own, output int) []traces.Request {
 // TestGroupsReadLess: 64 requests that share 20,480 tokens end sooner than all of their contexts could be read, without breaking a
 // law. hbm-pim chooses one batch or two, whichever is faster, also in groups.
 func TestGroupsReadLess(t *testing.T) {
+	deep.Heavy(t)
 	requests := alike(64, 40, 0, 600)
 	requests[0].Output = 1
 	for i := range requests[1:] {

@@ -93,6 +93,7 @@ func TestUnevenHeadsRotate(t *testing.T) {
 
 // TestUnevenHeadsLieBetween: on 8 channels 12 KV heads of 4 query heads take longer than 8 and less than 16, and 4 less than 8.
 func TestUnevenHeadsLieBetween(t *testing.T) {
+	deep.Heavy(t)
 	for _, system := range []string{"l3", "rank-pim"} {
 		var ends []int64
 		for _, kv := range []int{4, 8, 12, 16} {

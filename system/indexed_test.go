@@ -34,6 +34,7 @@ var indexedPlaces = [][]string{{"run.system=gpu-only"}, {"run.system=l3"}, {"run
 // TestTopKOfWholeContexts: an indexer that chooses all tokens of every context changes no request's time, and dense attention of the same
 // model takes as long. Units attend as long as for the model without an indexer; only the GPUs' products and index keys are added.
 func TestTopKOfWholeContexts(t *testing.T) {
+	deep.Heavy(t)
 	for i, place := range indexedPlaces {
 		if !deep.Case(i, len(indexedPlaces)) {
 			continue
@@ -67,6 +68,7 @@ func TestTopKOfWholeContexts(t *testing.T) {
 // TestIndexKeysByPlace: index keys are on the GPUs, 132 bytes a token and layer with an indexer on each, and latents are where the system
 // stores keys and values: in DIMMs as many as without an indexer.
 func TestIndexKeysByPlace(t *testing.T) {
+	deep.Heavy(t)
 	none := []string{"model.index_top_k=0", "model.index_heads=0", "model.index_dim=0", "policy.name=dense"}
 	for _, pattern := range []string{"I", "ISSS", "GIS"} {
 		layers := 12 * strings.Count(pattern, "I") / len(pattern)
@@ -86,6 +88,7 @@ func TestIndexKeysByPlace(t *testing.T) {
 // TestIndexKeysAdmit: if the GPUs have room for a prompt and the index keys of few requests, no more decode in the DIMMs, however large
 // these are.
 func TestIndexKeysAdmit(t *testing.T) {
+	deep.Heavy(t)
 	sets := append(indexedModel[:len(indexedModel):len(indexedModel)], "run.system=l3", "gpu.memory_reserve=0B")
 	m := mustLoad(t, sets...).Model
 	peak := func(requests float64) int64 {
@@ -101,6 +104,7 @@ func TestIndexKeysAdmit(t *testing.T) {
 // TestIndexedPlaces runs random batches on every system that supports indexers, with layers that choose, share choices and attend to all
 // tokens, and drafts, under all checks and layer by layer.
 func TestIndexedPlaces(t *testing.T) {
+	deep.Heavy(t)
 	fewCases(t, func(t *rapid.T) {
 		pick := func(key string, of ...any) string { return fmt.Sprint(key, "=", rapid.SampledFrom(of).Draw(t, key)) }
 		sets := append(indexedModel[:len(indexedModel):len(indexedModel)], rapid.SampledFrom(indexedPlaces).Draw(t, "place")...)
@@ -119,6 +123,7 @@ func TestIndexedPlaces(t *testing.T) {
 
 // TestUnitsReadFewerRows: units take less time the fewer tokens an indexer chooses, and requests end sooner, since the GPUs choose.
 func TestUnitsReadFewerRows(t *testing.T) {
+	deep.Heavy(t)
 	for i, place := range indexedPlaces[1:] {
 		if !deep.Case(i, 3) {
 			continue

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/internal/deep"
 	"github.com/l3sim/l3sim/units"
 	"pgregory.net/rapid"
 )
@@ -14,6 +15,7 @@ import (
 // TestMemoryShare: every system has gpu.memory_share of its GPUs' memory after the reserve, minus the weights. If keys and
 // values are there, they get what the activations of the largest iteration leave, in pages of a layer and head.
 func TestMemoryShare(t *testing.T) {
+	deep.Heavy(t)
 	for _, name := range []string{"l3", "gpu-only", "hbm-pim", "rank-pim", "cpu-offload", "gpu+cpu"} {
 		for _, share := range []float64{1, 0.9} {
 			sets := []string{"run.system=" + name, "run.model=llama-3-8b", "node.gpus=2", "model.tensor_parallel=2", fmt.Sprint("gpu.memory_share=", share)}

@@ -48,6 +48,7 @@ var (
 // TestNarrowRuns: random nodes of every system with narrow keys and values run under all checks, and layer by
 // layer with the same result as with shortcuts.
 func TestNarrowRuns(t *testing.T) {
+	deep.Heavy(t)
 	for _, s := range densely() {
 		t.Run(s.Name, func(t *testing.T) {
 			t.Parallel()

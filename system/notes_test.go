@@ -46,6 +46,7 @@ func notesOf(t *testing.T, trace *traces.Trace, sets ...string) string {
 
 // TestNotes: a run's notes name the assumptions behind its numbers, and nothing else.
 func TestNotes(t *testing.T) {
+	deep.Heavy(t)
 	long := &traces.Trace{Name: "long", Requests: []traces.Request{{Input: 100, Output: 9}, {ID: 1, Input: 17_500, Output: 4}, {ID: 2, Input: 18_000, Output: 4}}}
 	small := []string{"run.model=opt-66b", "model.context=0", "model.tensor_parallel=2"} // 36 GiB of the GPUs for a cut prompt
 	var measured []string                                                                // all kinds of kernels
@@ -207,6 +208,7 @@ func TestTightMemory(t *testing.T) {
 // TestExtrapolationNote: shares of the GPUs' time by hand, in every system. If nothing was measured, all time of GPU kernels
 // counts; if a kind's range ends below its kernels, only that kind counts, with its time. Runs of every layer give the same.
 func TestExtrapolationNote(t *testing.T) {
+	deep.Heavy(t)
 	trace := &traces.Trace{Name: "one", Requests: []traces.Request{{Input: 700, Output: 40}}}
 	nothing := []string{"product_rows", "product_width", "decode_requests", "decode_context", "prefill_tokens", "all_reduce_gpus", "all_reduce_bytes", "small_rows"}
 	for _, system := range densely() {

@@ -194,6 +194,7 @@ func overTime(t *testing.T, alone *Node, requests []traces.Request, seed uint64)
 // GPUs stay together. The rhythm depends on the order of requests, or on a token of equal ones, and so does the time of the GPUs
 // alone, by up to a third. A node is therefore too slow only if it is so in the mean of several draws.
 func TestOffloadOnAnyNode(t *testing.T) {
+	deep.Heavy(t)
 	for _, c := range []struct {
 		name   string
 		draw   func(seed uint64) ([]string, []traces.Request)
@@ -267,6 +268,7 @@ func (e tenthSlower) Run(b *scheduler.Batch, start units.Duration) (units.Durati
 
 // TestOtherDrawsJudge: further draws of equal requests neither hide a system that is a tenth slower nor reject one that is as fast.
 func TestOtherDrawsJudge(t *testing.T) {
+	deep.Heavy(t)
 	const seed = 787266
 	alone, _, fit := anyNodes(t, anyNode, seed)
 	requests := slices.Repeat(fit, 8)

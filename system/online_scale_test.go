@@ -360,6 +360,7 @@ func TestMeasured(t *testing.T) {
 // thought, in every system; other requests arrive at their times. If all arrive at once, none
 // waits.
 func TestTurnsWait(t *testing.T) {
+	deep.Heavy(t)
 	requests := equalLengths(6, 500, 20)
 	for i, turn := range map[int]traces.Turn{0: {Session: 3}, 2: {Session: 3, Number: 1, Waits: true, Think: units.Second}, 5: {Session: 3, Number: 2, Waits: true},
 		3: {Session: 4, Number: 7, Waits: true}} { // its conversation began before the trace
@@ -394,6 +395,7 @@ func TestTurnsWait(t *testing.T) {
 // TestTurnsJoin: the first turn of a sub-agent arrives after the turn that started it, and its agent's next turn after the last of
 // them ends.
 func TestTurnsJoin(t *testing.T) {
+	deep.Heavy(t)
 	start, sub := traces.Turn{}, traces.Turn{Session: 1}
 	long := traces.Turn{Session: 2, Waits: true, Think: 3 * units.Second, After: []*traces.Turn{&start}}
 	sub.Waits, sub.After = true, []*traces.Turn{&start}

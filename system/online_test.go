@@ -230,6 +230,7 @@ func written(t *rapid.T, cfg *configs.Config, r *Result) string {
 // TestAloneAtLowRates: if requests arrive so rarely that none meets another, each takes its time
 // alone.
 func TestAloneAtLowRates(t *testing.T) {
+	deep.Heavy(t)
 	for _, system := range everyName() {
 		cfg, err := everything().Load(configs.Options{Sets: []string{"run.system=" + system, "run.model=llama-3-8b", "arrivals.kind=poisson", "arrivals.rate_per_s=0.001"}})
 		if err != nil {
@@ -375,6 +376,7 @@ func waitMDc(c int, rho float64) float64 {
 // TestSaturated: single servers at 80% of their capacity are never reported saturated, at 110%
 // always; closed loops and full queues never.
 func TestSaturated(t *testing.T) {
+	deep.Heavy(t)
 	t.Parallel()
 	const n, in, out = 2000, 1, 12
 	cfg, node, service := serverOf(t, 1, in, out)

@@ -105,6 +105,7 @@ func TestPagesMemory(t *testing.T) {
 // TestPagesFillTheGPUs: sinks and windows of streaming heads, and bounds of pages for a request's final length,
 // take the GPU memory that weights leave, which limits the number of decoding requests.
 func TestPagesFillTheGPUs(t *testing.T) {
+	deep.Heavy(t)
 	const in, out = 4200, 900
 	for _, c := range []struct {
 		sets []string

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/internal/deep"
 	"github.com/l3sim/l3sim/system/dataflow"
 	"github.com/l3sim/l3sim/system/flow"
 )
@@ -120,6 +121,7 @@ var plants = []plant{
 // TestPlantedViolations breaks every law of schedules in an iteration of every system, with every policy, and checks
 // that it is found, and that of two at once both are; for L3 also with one PCIe bus for both directions.
 func TestPlantedViolations(t *testing.T) {
+	deep.Heavy(t)
 	for _, s := range Systems(everything()) {
 		for _, policy := range s.Policies() {
 			t.Run(s.Name+"/"+policy, func(t *testing.T) { plantAll(t, s.Name, setsOn(s, policy)...) })

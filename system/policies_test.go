@@ -9,6 +9,7 @@ import (
 
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/internal/deep"
 	"github.com/l3sim/l3sim/system/flow"
 	"github.com/l3sim/l3sim/system/kinds"
 	"github.com/l3sim/l3sim/traces"
@@ -47,6 +48,7 @@ func setsOn(s *kinds.System, name string) []string {
 // TestPoliciesRun runs every policy on every system that supports it, on random nodes and requests,
 // under all checks, and layer by layer with the same result.
 func TestPoliciesRun(t *testing.T) {
+	deep.Heavy(t)
 	for _, s := range Systems(everything()) {
 		for _, name := range s.Policies() {
 			if name == "dense" {
@@ -68,6 +70,7 @@ func TestPoliciesRun(t *testing.T) {
 // TestAttendedTokens: the attended tokens of a run are those that the policy counts, step by step,
 // for its requests.
 func TestAttendedTokens(t *testing.T) {
+	deep.Heavy(t)
 	for _, s := range Systems(everything()) {
 		for _, name := range s.Policies() {
 			if name == "dense" {
@@ -105,6 +108,7 @@ func TestAttendedTokens(t *testing.T) {
 
 // TestPolicyAllocatesNothing checks the hot path of policies on every system.
 func TestPolicyAllocatesNothing(t *testing.T) {
+	deep.Heavy(t)
 	for _, s := range Systems(everything()) {
 		for _, name := range s.Policies() {
 			t.Run(s.Name+"/"+name, func(t *testing.T) { checkAllocations(t, s.Name, setsOn(s, name)...) })

@@ -313,6 +313,7 @@ func TestPowerLimit(t *testing.T) {
 
 // TestConstantsCount: doubling a constant doubles what rests on it and changes nothing else, in the systems that use it.
 func TestConstantsCount(t *testing.T) {
+	deep.Heavy(t)
 	run := func(system, key, set string) *Result {
 		sets := []string{"run.system=" + system, "model.layers=2", set}
 		if system == "hbm-pim" && key != "hbm_pim_read" {

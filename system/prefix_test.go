@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/l3sim/l3sim/internal/deep"
 	"github.com/l3sim/l3sim/pim"
 	"github.com/l3sim/l3sim/pim/machine"
 	"github.com/l3sim/l3sim/system/dataflow"
@@ -44,6 +45,7 @@ func prefixTTFT(t *testing.T, system string, sets ...string) (hit, chunk units.D
 // comes up in each layer: a row of 512 tokens' keys takes 16 activations (114 clocks), tRCD, 2,047 more bursts, tRTP and tRP,
 // values the same; then it crosses the link. Both run in sequence, and attention on the GPUs waits.
 func TestPrefixTime(t *testing.T) {
+	deep.Heavy(t)
 	for _, system := range []string{"gpu-only", "hbm-pim"} {
 		if hit, chunk, r := prefixTTFT(t, system); hit != chunk || r.cache.HitTokens != 1024 || r.cache.Transferred != 0 {
 			t.Errorf("%s: %v to the first token, the second chunk of a prompt takes %v; %+v", system, hit, chunk, r.cache)
@@ -86,6 +88,7 @@ func TestPrefixTime(t *testing.T) {
 // TestPrefixAtHome: if the ranks attend over the prefix for each of a prompt's tokens, they work as for that many heads of
 // requests with that context, read as many tokens, and nothing comes up.
 func TestPrefixAtHome(t *testing.T) {
+	deep.Heavy(t)
 	const layers, heads, tokens, prefix = 32, 8, 476, 1024
 	requests := apart([]traces.Request{{Input: prefix, Output: 1, Hashes: []uint64{1, 2}}, {Input: prefix + tokens, Output: 1, Hashes: []uint64{1, 2, 3}}})
 	for _, system := range []string{"l3", "rank-pim"} {

@@ -64,6 +64,7 @@ func TestSpareNodes(t *testing.T) {
 
 // TestNoSpareMemory: GPUs without room beside activations and prompts change no request of a run.
 func TestNoSpareMemory(t *testing.T) {
+	deep.Heavy(t)
 	run := func(sets ...string) (string, *Result) {
 		sets = append(sets, "model.layers=6", "batching.max_num_batched_tokens=1000000", "memory.admission=current")
 		n := nodeOf(t, sets...)
@@ -91,6 +92,7 @@ func TestNoSpareMemory(t *testing.T) {
 // TestSpareOnAllPolicies runs L3 with spare memory under each policy of both sides, each width of keys and values, and
 // stripes, under all checks. Both sides decode, and keys and values on the GPUs have the model's width.
 func TestSpareOnAllPolicies(t *testing.T) {
+	deep.Heavy(t)
 	for i, sets := range [][]string{
 		{}, {"model.kv_bits=8"}, {"model.kv_bits=4"}, {"model.kv_format=fp8"}, {"comm.stripe=ranksets"}, {"scheduler.sub_batches=1"},
 		{"policy.name=quest"}, {"policy.name=lserve"}, {"policy.name=duo"}, {"policy.name=duo", "policy.duo.stream_device=home"},

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/internal/deep"
 	"github.com/l3sim/l3sim/internal/perfetto"
 	"github.com/l3sim/l3sim/results/timeline"
 	"github.com/l3sim/l3sim/traces"
@@ -65,6 +66,7 @@ func fewRequests(n int) *traces.Trace {
 // TestTimelineNames: events of one kind of work have one name, so that times add up by it; layer
 // and sub-batch are arguments, and the category is the resource's.
 func TestTimelineNames(t *testing.T) {
+	deep.Heavy(t)
 	trace := fewRequests(7)
 	for _, system := range everyName() {
 		r, events := timelineOf(t, system, trace)
@@ -109,6 +111,7 @@ func TestTimelineNames(t *testing.T) {
 // TestTimelineOfWindows: events of a window have names, and times by name equal those of the run:
 // the merge is a step of the block, and attention.
 func TestTimelineOfWindows(t *testing.T) {
+	deep.Heavy(t)
 	for _, name := range []string{"window", "hgca"} {
 		r, events := timelineOf(t, "l3", fewRequests(7), policySets(name)...)
 		busy := map[string]float64{}
@@ -133,6 +136,7 @@ func TestTimelineOfWindows(t *testing.T) {
 // TestTimelineRequests: a request has a track from its prompt to its last token; its phases have
 // all tokens of the prompt and all but the first of the output.
 func TestTimelineRequests(t *testing.T) {
+	deep.Heavy(t)
 	trace := fewRequests(7)
 	for _, system := range everyName() {
 		r, events := timelineOf(t, system, trace)
@@ -181,6 +185,7 @@ func TestTimelineRequests(t *testing.T) {
 // TestTimelineSubBatches: an iteration of a sub-batch is divided by activity, with the numbers of decoding requests and
 // prompt tokens; each attention away from the GPUs has a chain of arrows.
 func TestTimelineSubBatches(t *testing.T) {
+	deep.Heavy(t)
 	for _, system := range everyName() {
 		r, events := timelineOf(t, system, fewRequests(7))
 		busy, tokens, requests := map[string]float64{}, 0.0, 0.0

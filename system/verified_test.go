@@ -137,6 +137,7 @@ func drawVerifiedSearches(t *rapid.T, mode string) []string {
 // TestVerifiedLaws: for any system, number of verified tokens, acceptance, masks, arrivals and small memories, every law holds, every
 // token of every request is emitted, and skipped layers take the time of layers run one by one.
 func TestVerifiedLaws(t *testing.T) {
+	deep.Heavy(t)
 	rapid.Check(t, func(t *rapid.T) {
 		system := rapid.SampledFrom(verifying).Draw(t, "system")
 		pick := func(name string, of ...string) string { return name + "=" + rapid.SampledFrom(of).Draw(t, name) }
@@ -169,6 +170,7 @@ func TestVerifiedLaws(t *testing.T) {
 // TestVerifiedSteps: if every draft is accepted, a request's steps are its tokens after the first divided by those of a step,
 // rounded up.
 func TestVerifiedSteps(t *testing.T) {
+	deep.Heavy(t)
 	for _, system := range verifying {
 		for k := 1; k <= 4; k++ {
 			for i, output := range []int{1, 2, 5, 40, 41, 42, 43} {
@@ -192,6 +194,7 @@ func TestVerifiedSteps(t *testing.T) {
 // TestVerifiedOnce: a run without drafts does not depend on their other keys. Drafts that are free and all accepted serve a memory-bound
 // GPU nearly as many times faster; units with one set of multipliers gain less, and those with two gain more than with one.
 func TestVerifiedOnce(t *testing.T) {
+	deep.Heavy(t)
 	took := func(system string, sets ...string) float64 {
 		trace := &traces.Trace{Name: "x"}
 		for i := range 8 {

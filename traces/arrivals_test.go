@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/deep"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -105,6 +106,7 @@ func TestWindow(t *testing.T) {
 // TestDrawnArrivals: the mean gap is exactly that of the rate, the coefficient of variation is the one asked for, and one seed draws the
 // same gaps at all rates, up to the scale.
 func TestDrawnArrivals(t *testing.T) {
+	deep.Heavy(t)
 	const n = 100_000
 	trace := &Trace{Name: "x", Requests: make([]Request, n)}
 	for _, cv := range []float64{0.1, 0.5, 1, 2, 4} {

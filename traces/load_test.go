@@ -320,6 +320,7 @@ func (c *cycle) Read(p []byte) (int, error) {
 // TestReadBounds: endless text, compressed or not, gives a readable error that names the line, and takes no more memory than the bounds
 // allow.
 func TestReadBounds(t *testing.T) {
+	deep.Heavy(t)
 	for format, of := range requestsOf {
 		huge := strings.Repeat("9", 1<<20)
 		for what, c := range map[string]struct {

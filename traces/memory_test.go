@@ -36,6 +36,7 @@ func (w *weighed) Read(p []byte) (int, error) {
 // TestMemory reads 12 MB of text in each of several forms. Memory holds the requests of 72 bytes, their hashes of 8 bytes, and some text
 // around the current position.
 func TestMemory(t *testing.T) {
+	deep.Heavy(t)
 	repeat := func(text string, n int) string { return strings.TrimSuffix(strings.Repeat(text, n), ", ") }
 	for name, c := range map[string]struct {
 		first, text, last string

@@ -47,6 +47,7 @@ func (p *planted) ints(name string) []int {
 
 // TestPlantedKeys: whether each policy attends to the planted key, the rank of its page, and its share of the result equal the reference's.
 func TestPlantedKeys(t *testing.T) {
+	deep.Heavy(t)
 	file, err := attention.OpenSafetensors("testdata/planted_reference.safetensors")
 	if err != nil {
 		t.Fatal(err)

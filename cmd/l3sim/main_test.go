@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
-		Dir:                 "testdata/script",
+		Files:               deep.Files(t, "testdata/script/*.txtar", 3),
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Condition:           deepOnly,

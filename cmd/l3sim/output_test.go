@@ -32,6 +32,7 @@ func (f *full) Write(p []byte) (int, error) {
 // TestOutputFails: every command fails if its output cannot be written, at once or in part; so does
 // help.
 func TestOutputFails(t *testing.T) {
+	deep.Heavy(t)
 	dir := t.TempDir()
 	sweep := filepath.Join(dir, "sweep.toml")
 	text := "[set]\nrun.requests = 2\nrun.model = \"llama-2-7b\"\n[grid]\nnode.ranksets = [2, 4]\n"

@@ -8,12 +8,14 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/internal/deep"
 	"github.com/l3sim/l3sim/pim"
 )
 
 // TestLayoutPicture: the outlined cells are where the mapping puts the token, every element has one cell of its chip,
 // and the figure has the same bytes each time.
 func TestLayoutPicture(t *testing.T) {
+	deep.Heavy(t)
 	rapid.Check(t, func(t *rapid.T) {
 		d, err := dram.LookupSpec(rapid.SampledFrom([]string{"ddr4-3200-8gb-x8", "ddr4-3200-8gb-x4", "ddr5-4800-16gb-x8"}).Draw(t, "part"))
 		if err != nil {

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/l3sim/l3sim/internal/deep"
 )
 
 // waiting waits for a command in parallel with the test: the channel is closed when it has ended, in
@@ -40,6 +42,7 @@ func recorded(t *testing.T, dir string, lines int, ended <-chan struct{}) bool {
 // TestSignals ends a shard's run with the signals of a user and of a batch system while points run:
 // the exit code names the signal, and recorded points stay.
 func TestSignals(t *testing.T) {
+	deep.Heavy(t)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "sweep.toml")
 	if err := os.WriteFile(file, []byte(strings.Replace(crashSweep, "run.requests = 2", "run.requests = 200", 1)), 0o666); err != nil {

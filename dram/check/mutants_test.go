@@ -153,6 +153,7 @@ func mutant(random *rand.Rand, s *dram.Spec, ranks int, log []Record) []Record {
 // TestMutants: the checker and an independent judge agree on legal logs of every standard, and on mutants with one command changed: every
 // illegal log is rejected and every legal one accepted.
 func TestMutants(t *testing.T) {
+	deep.Heavy(t)
 	logs := deep.Of(4, 12, 400)
 	judging := map[string]bool{}
 	for _, j := range judges {

@@ -150,6 +150,7 @@ func over(a, b int64) float64 { return 100 * (float64(a)/float64(b) - 1) }
 
 // TestDRAMsim3 replays every reference trace with the policy that makes DRAMsim3's decisions, under the rules of the standard.
 func TestDRAMsim3(t *testing.T) {
+	deep.Heavy(t)
 	for i, r := range readReference(t) {
 		if !deep.Case(i, 3) {
 			continue
@@ -177,6 +178,7 @@ func TestDRAMsim3(t *testing.T) {
 // DRAMsim3, and no read waits longer than its longest (on mixed traffic, twice as long). If reads and writes keep the bus busy, the default
 // policy takes at least a tenth less, or is within 3% of the bound.
 func TestDefaultAgainstDRAMsim3(t *testing.T) {
+	deep.Heavy(t)
 	var table strings.Builder
 	for _, r := range readReference(t) {
 		before, s := r.replay(t, "fr-fcfs"), r.replay(t, "default")

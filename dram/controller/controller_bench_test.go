@@ -4,6 +4,8 @@ import (
 	"context"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/l3sim/l3sim/internal/deep"
 )
 
 // randomReads returns n reads at random addresses of four ranks, all offered at clock 0.
@@ -95,6 +97,7 @@ func BenchmarkLines(b *testing.B) {
 
 // TestNoAllocationPerRequest compares runs of two lengths: only the controller allocates memory, not requests.
 func TestNoAllocationPerRequest(t *testing.T) {
+	deep.Heavy(t)
 	if testing.Short() {
 		t.Skip("the race detector, which -short is for, allocates by itself")
 	}

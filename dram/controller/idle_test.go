@@ -34,6 +34,7 @@ func TestSkippingIdlePeriodsIsExact(t *testing.T) {
 
 // TestSkippingBegins: a skip may begin anywhere in a tREFI in which a rank leaves power-down for its REF and returns.
 func TestSkippingBegins(t *testing.T) {
+	deep.Heavy(t)
 	s := powered(setup(t, "default"), 10, never)
 	s.Ranks = 1
 	for clock := int64(4*12480 - 20); clock < 4*12480+620; clock++ {

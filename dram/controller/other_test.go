@@ -113,6 +113,7 @@ func TestDRAMsim3OtherStandards(t *testing.T) {
 
 // TestUnseenOtherStandards makes the same checks on generated traces, and writes their table.
 func TestUnseenOtherStandards(t *testing.T) {
+	deep.Heavy(t)
 	var table strings.Builder
 	for i, row := range readTable(t, filepath.Join("other", "dramsim3_unseen.csv")) {
 		u := unseenOthers[i]

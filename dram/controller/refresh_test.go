@@ -16,6 +16,7 @@ import (
 
 // TestRefresh: refreshes are on time, postponed under load, early when idle; the checker limits the debt in every log.
 func TestRefresh(t *testing.T) {
+	deep.Heavy(t)
 	busy := streamReads(60_000)
 	idle := make([]Request, 40)
 	for i := range idle {

@@ -127,6 +127,7 @@ func (m *streamMix) compare(t *testing.T) later {
 // twenty ends more than 1% after policy dramsim3, or more than 3% after the better of dramsim3 and fr-fcfs, and one in a hundred more than
 // 8%. On the other standards it is one in ten, one in ten and one in twenty. On average it ends earlier, and reads wait less.
 func TestStreamsAgainstOtherPolicies(t *testing.T) {
+	deep.Heavy(t)
 	for _, c := range []struct {
 		standards                    []string
 		usual, all                   int

@@ -3,6 +3,7 @@ package deep
 import (
 	"context"
 	"flag"
+	"hash/crc32"
 	"os"
 	"path/filepath"
 	"slices"
@@ -46,7 +47,7 @@ func Only(t testing.TB) {
 }
 
 // Files returns the files that match a pattern, as Case selects them from the sorted list, and always those with one of the names
-// (without extension).
+// (without extension). If -test.run names tests it returns all.
 func Files(t testing.TB, pattern string, part int, always ...string) (chosen []string) {
 	t.Helper()
 	files, err := filepath.Glob(pattern)
@@ -54,7 +55,7 @@ func Files(t testing.TB, pattern string, part int, always ...string) (chosen []s
 		t.Fatalf("%d files fit %s, %v", len(files), pattern, err)
 	}
 	for i, file := range files {
-		if name := strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)); Case(i, part) || slices.Contains(always, name) {
+		if name := strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)); named() || Case(i, part) || slices.Contains(always, name) {
 			chosen = append(chosen, file)
 		}
 	}
@@ -79,12 +80,29 @@ func Case(i, part int) bool {
 	return On() || (i+turn)%part == 0
 }
 
-// Turn skips the i-th of a number of tests, counted from 0, of which a quick run runs one, selected as by Case.
+// Turn skips the i-th of a number of tests, counted from 0, of which a quick run runs one, selected as by Case. It skips no test that
+// -test.run names.
 func Turn(t testing.TB, i, of int) {
 	t.Helper()
-	if !Case(i, of) {
-		t.Skip("another test's turn: L3SIM_DEEP=1 runs all")
+	if !named() && !Case(i, of) {
+		t.Skip("another test's turn: L3SIM_DEEP=1 runs all, -run this one")
 	}
+}
+
+const heavyTurns = 3
+
+// Heavy marks a test that takes a third of a second or more: each turn runs a third of these, chosen by their names.
+func Heavy(t testing.TB) {
+	t.Helper()
+	Turn(t, turnOf(t.Name()), heavyTurns)
+}
+
+func turnOf(name string) int { return int(crc32.ChecksumIEEE([]byte(name)) % heavyTurns) }
+
+// named reports whether the flag -test.run selects tests.
+func named() bool {
+	f := flag.Lookup("test.run")
+	return f != nil && f.Value.String() != ""
 }
 
 // Cases tries a property on one part-th of the random cases of rapid.Check, at least one: for properties whose cases take

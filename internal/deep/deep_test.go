@@ -203,12 +203,10 @@ func TestCase(t *testing.T) {
 	}
 }
 
-// TestTurn: of three tests a quick run runs one, another one at the next turn; a deep run runs all.
+// TestTurn: of three tests a quick run runs one, another one at the next turn; a deep run, and one that names tests, runs all.
 func TestTurn(t *testing.T) {
-	t.Setenv("L3SIM_LONG", "")
-	for _, c := range []struct{ deep, turn, want string }{{"", "", "0"}, {"", "1", "2"}, {"", "2", "1"}, {"1", "2", "012"}} {
-		t.Setenv("L3SIM_DEEP", c.deep)
-		t.Setenv("L3SIM_TURN", c.turn)
+	for _, c := range []struct{ deep, turn, run, want string }{{"", "", "", "0"}, {"", "1", "", "2"}, {"", "2", "", "1"}, {"1", "2", "", "012"}, {"", "1", "Some", "012"}} {
+		quick(t, c.deep, c.turn, c.run)
 		ran := ""
 		for i := range 3 {
 			t.Run("", func(t *testing.T) {
@@ -222,11 +220,45 @@ func TestTurn(t *testing.T) {
 	}
 }
 
+// quick sets the environment and the flag that say how much is tested.
+func quick(t *testing.T, deep, turn, run string) {
+	t.Helper()
+	for key, value := range map[string]string{"L3SIM_LONG": "", "L3SIM_DEEP": deep, "L3SIM_TURN": turn} {
+		t.Setenv(key, value)
+	}
+	before := flag.Lookup("test.run").Value.String()
+	if err := flag.Set("test.run", run); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = flag.Set("test.run", before) })
+}
+
+// TestHeavy: a heavy test runs at its turn and is skipped at the others, and no turn has more than half of thirty tests.
+func TestHeavy(t *testing.T) {
+	for turn := range heavyTurns {
+		quick(t, "", strconv.Itoa(turn), "")
+		ran, due := false, false
+		t.Run("", func(t *testing.T) {
+			due = Case(turnOf(t.Name()), heavyTurns)
+			Heavy(t)
+			ran = true
+		})
+		if ran != due {
+			t.Errorf("at turn %d the test ran: %t", turn, ran)
+		}
+	}
+	of := [heavyTurns]int{}
+	for i := range 30 {
+		of[turnOf("Test"+strconv.Itoa(i))]++
+	}
+	if slices.Min(of[:]) == 0 || slices.Max(of[:]) > 15 {
+		t.Errorf("the turns have %v of 30 tests", of)
+	}
+}
+
 // TestFiles: of three files a quick run takes the first and the third, or at the next turn the second, and those that are always
-// taken; a deep run takes all.
+// taken; a deep run, and one that names tests, takes all.
 func TestFiles(t *testing.T) {
-	t.Setenv("L3SIM_LONG", "")
-	t.Setenv("L3SIM_DEEP", "")
 	dir := t.TempDir()
 	for _, name := range []string{"c.x", "a.x", "b.x", "a.y"} {
 		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
@@ -236,14 +268,15 @@ func TestFiles(t *testing.T) {
 	for _, c := range []struct {
 		turn   int
 		deep   string
+		run    string
 		always []string
 		want   string
 	}{
-		{0, "", nil, "[a.x c.x]"}, {1, "", nil, "[b.x]"}, {2, "", nil, "[a.x c.x]"}, {1, "1", nil, "[a.x b.x c.x]"},
-		{0, "", []string{"b", "none"}, "[a.x b.x c.x]"}, {1, "", []string{"b", "c"}, "[b.x c.x]"},
+		{0, "", "", nil, "[a.x c.x]"}, {1, "", "", nil, "[b.x]"}, {2, "", "", nil, "[a.x c.x]"}, {1, "1", "", nil, "[a.x b.x c.x]"},
+		{0, "", "", []string{"b", "none"}, "[a.x b.x c.x]"}, {1, "", "", []string{"b", "c"}, "[b.x c.x]"},
+		{1, "", "TestFiles", nil, "[a.x b.x c.x]"},
 	} {
-		t.Setenv("L3SIM_TURN", strconv.Itoa(c.turn))
-		t.Setenv("L3SIM_DEEP", c.deep)
+		quick(t, c.deep, strconv.Itoa(c.turn), c.run)
 		files := Files(t, filepath.Join(dir, "*.x"), 2, c.always...)
 		for i := range files {
 			files[i] = filepath.Base(files[i])
@@ -252,8 +285,7 @@ func TestFiles(t *testing.T) {
 			t.Errorf("%+v: %v", c, files)
 		}
 	}
-	t.Setenv("L3SIM_DEEP", "")
-	t.Setenv("L3SIM_LONG", "")
+	quick(t, "", "", "")
 	if Of(1, 2, 3) != 1 || On() || Long() {
 		t.Error("a quick run is none")
 	}

@@ -117,6 +117,7 @@ func TestSingleServer(t *testing.T) {
 
 // TestSearchRepeats: a second search gives the same result, to the last bit.
 func TestSearchRepeats(t *testing.T) {
+	deep.Heavy(t)
 	n := DefaultRequests
 	if testing.Short() { // under the race detector; fewer suffice
 		n /= 5
@@ -153,6 +154,7 @@ func TestSearchRepeats(t *testing.T) {
 // TestKeepsUp: if no request can miss its targets, since gaps do not depend on the queue, the highest rate
 // is one that the node keeps up with.
 func TestKeepsUp(t *testing.T) {
+	deep.Heavy(t)
 	cfg, trace, _, service := single(t, DefaultRequests, "arrivals.kind=poisson", "slo.tbt=10s")
 	a, err := (&Search{Precision: 0.02}).find(t.Context(), cfg, trace)
 	if load := a.RatePerS * service.Seconds(); err != nil || load < 0.8 || load > 1.1 || a.Saturated || a.Attainment != 1 {
@@ -200,6 +202,7 @@ func TestSeeds(t *testing.T) {
 
 // TestNoRate: a target that even a lone request misses is met at no rate.
 func TestNoRate(t *testing.T) {
+	deep.Heavy(t)
 	cfg, trace, prompt, _ := single(t, DefaultRequests, "arrivals.kind=poisson")
 	cfg.SLO.TTFT = prompt - 1
 	a, err := (&Search{Precision: 0.02}).find(t.Context(), cfg, trace)

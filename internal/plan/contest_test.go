@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"reflect"
 	"testing"
+
+	"github.com/l3sim/l3sim/internal/deep"
 )
 
 // TestTies: among candidates of equal rate the first stays first; among points that all fail the next rate the one that lasted longest
@@ -105,6 +107,7 @@ func TestNoJudge(t *testing.T) {
 
 // TestDecideByAll: all requests judge the answer, not the few that compare knobs.
 func TestDecideByAll(t *testing.T) {
+	deep.Heavy(t)
 	for _, rate := range []string{"0", "0.1"} { // the highest, or one that holds
 		c, _ := served(t, 500, "slo.ttft=1000s", "arrivals.rate_per_s="+rate)
 		row, err := c.Decide(t.Context())

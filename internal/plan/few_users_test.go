@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/internal/deep"
 	"github.com/l3sim/l3sim/system"
 	"github.com/l3sim/l3sim/traces"
 )
@@ -52,6 +53,7 @@ func TestFewUsers(t *testing.T) {
 // TestUsersWithoutEnd: if no number of users fails a target, such as gaps between tokens that the batch bounds, the answer is as many users
 // as the requests allow, two each, whatever the search of knobs began with.
 func TestUsersWithoutEnd(t *testing.T) {
+	deep.Heavy(t)
 	o := configs.Options{Sets: []string{
 		"run.system=gpu-only", "run.model=llama-3-8b", "model.layers=2", "gpu.preset=h100-sxm", "node.gpus=1", "run.requests=500", "run.trace=synthetic", "traces.input_mean=1000", "traces.output_mean=50",
 		"arrivals.kind=closed-loop", "arrivals.users=20", "slo.tbt=20ms", "gpu_only.policy=chunked-prefill",

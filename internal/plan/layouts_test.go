@@ -6,11 +6,13 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/internal/deep"
 )
 
 // TestLayouts: for a mixture with latent attention a search tries expert parallelism and data-parallel attention on the GPUs, and chooses both if they
 // give a higher rate than heads and columns over the GPUs.
 func TestLayouts(t *testing.T) {
+	deep.Heavy(t)
 	o := configs.Options{Sets: []string{
 		"run.system=gpu-only", "run.model=deepseek-v3", "model.layers=5", "model.dense_layers=1", "gpu.preset=h200-sxm", "node.gpus=8", "model.tensor_parallel=8", "run.requests=400",
 		"gpu_only.policy=chunked-prefill", "batching.max_num_batched_tokens=4096", "batching.max_num_seqs=1024", "memory.admission=max", "arrivals.kind=poisson",

@@ -88,6 +88,7 @@ gpu.scale.small_kernels = "0.99 [0.76626, 1.27908] assumption"
 // TestSureness: equal systems tie in all draws, or win about half of independent ones. A system on a GPU that is 1% faster wins
 // nearly all draws that share the GPU's kernels, and not independent ones.
 func TestSureness(t *testing.T) {
+	deep.Heavy(t)
 	for _, c := range []struct {
 		name, system, second string
 		bands                Bands
@@ -145,6 +146,7 @@ func files(t *testing.T, p *Plan, o *Outcome) map[string]string {
 
 // TestDrawsAreReproducible: workers and interruptions change no byte, another seed does.
 func TestDrawsAreReproducible(t *testing.T) {
+	deep.Heavy(t)
 	b := Bands{Draws: 3, Seed: 7}
 	one := files(t, drawn(t, twoSystems, b), ran(t, drawn(t, twoSystems, b), RunOptions{Workers: 1}))
 	if got := files(t, drawn(t, twoSystems, b), ran(t, drawn(t, twoSystems, b), RunOptions{Workers: 5})); fmt.Sprint(got) != fmt.Sprint(one) {
@@ -203,6 +205,7 @@ func TestDrawsAreReproducible(t *testing.T) {
 // TestPercentilesOfDraws: a point's row is that of a sweep without draws, followed by nearest-rank percentiles of its
 // draws.
 func TestPercentilesOfDraws(t *testing.T) {
+	deep.Heavy(t)
 	p := drawn(t, twoSystems, Bands{Draws: 11, Seed: 3})
 	o := ran(t, p, RunOptions{})
 	with, err := p.Table(o)

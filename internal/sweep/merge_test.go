@@ -15,6 +15,7 @@ import (
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/deep"
 	"github.com/l3sim/l3sim/internal/sweep/design"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/system"
@@ -118,6 +119,7 @@ func whole(t interface{ Fatal(...any) }, p *Plan, dir string) map[string]string 
 // some interrupted or with a torn journal and resumed, merge to the bytes of one run. Before the
 // last one is complete, the merge says so.
 func TestShardsMergeToOneRun(t *testing.T) {
+	deep.Heavy(t)
 	p := fake(plan(t, manyPoints))
 	want := whole(t, p, t.TempDir())
 	memory := "" // a file system with instant syncs, if there is one
@@ -269,6 +271,7 @@ func TestMergeRefuses(t *testing.T) {
 // TestPlanWithoutPlaces: another spelling of the sweep file's path, or a further line in it,
 // changes no point, valid or not, and no record.
 func TestPlanWithoutPlaces(t *testing.T) {
+	deep.Heavy(t)
 	identity := func(path, text string) (string, string) {
 		f, err := design.ParseFile(system.Configs(), path, text)
 		if err != nil {

@@ -63,6 +63,7 @@ func fake(p *Plan) *Plan {
 }
 
 func TestWorkersChangeNothing(t *testing.T) {
+	deep.Heavy(t)
 	p := plan(t, grid)
 	one := csv(t, p, RunOptions{Workers: 1})
 	several := []int{7, 2}
@@ -86,6 +87,7 @@ func TestWorkersChangeNothing(t *testing.T) {
 // TestFailedPoint: it is recorded with its error, stops no other, and its row has the keys of its
 // axes.
 func TestFailedPoint(t *testing.T) {
+	deep.Heavy(t)
 	dir := t.TempDir()
 	j, err := OpenJournal(dir)
 	if err != nil {
@@ -118,6 +120,7 @@ func TestFailedPoint(t *testing.T) {
 }
 
 func TestFailFast(t *testing.T) {
+	deep.Heavy(t)
 	p := plan(t, grid)
 	outcome, err := p.Run(context.Background(), RunOptions{Workers: 1, FailFast: true})
 	if err != nil || outcome.Failed != 1 || outcome.Missing != 7 {

@@ -104,6 +104,7 @@ func TestBestVariant(t *testing.T) {
 
 // TestVariantsInPieces: any number of workers, a journal and shards give the same results.
 func TestVariantsInPieces(t *testing.T) {
+	deep.Heavy(t)
 	p := byVariant(plan(t, variants))
 	want := whole(t, p, t.TempDir())
 	if one := csv(t, p, RunOptions{Workers: 1}); one != want["results.csv"] || !strings.Contains(one, "run.variant") {
@@ -139,6 +140,7 @@ func TestVariantsInPieces(t *testing.T) {
 
 // TestDrawsOfTheBest: only draws of the best variants run, each once; a run resumed from a journal runs no more.
 func TestDrawsOfTheBest(t *testing.T) {
+	deep.Heavy(t)
 	draws := deep.Of(3, 7, 7)
 	text := strings.Replace(variants, "repeats = 2\n", "", 1)
 	ranOnce := map[string]bool{}

@@ -105,6 +105,7 @@ func fakeOptions(t *testing.T, target Target) *Options {
 
 // TestClaimsFromPoints: numbers known by construction become the claims' values.
 func TestClaimsFromPoints(t *testing.T) {
+	deep.Heavy(t)
 	o := fakeOptions(t, ClaimsOnly)
 	o.Seeds = 2
 	r, err := o.run(t.Context(), newFake(func(c *configs.Config, p *sweep.Point) (*results.Summary, error) {
@@ -153,6 +154,7 @@ func TestClaimsFromPoints(t *testing.T) {
 // TestStepParts: the reasons of Fig 10a give each mechanism's factor, in the order of the paper,
 // and their product is the claim's value.
 func TestStepParts(t *testing.T) {
+	deep.Heavy(t)
 	gain := func(c *configs.Config) float64 {
 		g := 1.0
 		for _, part := range []struct {
@@ -196,6 +198,7 @@ func TestStepParts(t *testing.T) {
 // TestWithout: cells that the paper reports as out of memory are not the best case if another one
 // remains.
 func TestWithout(t *testing.T) {
+	deep.Heavy(t)
 	r, err := fakeOptions(t, Fig8).run(t.Context(), newFake(func(c *configs.Config, p *sweep.Point) (*results.Summary, error) {
 		s, err := plausible(c, p)
 		if c.Run.System == "l3" && c.Run.Model == "opt-66b" {
@@ -225,6 +228,7 @@ func TestWithout(t *testing.T) {
 
 // TestUnequalWork: ratios of systems that served different requests are refused.
 func TestUnequalWork(t *testing.T) {
+	deep.Heavy(t)
 	for name, change := range map[string]func(s *results.Summary){
 		"rejected": func(s *results.Summary) { s.RejectedRequests = 1 },
 		"trace":    func(s *results.Summary) { s.Trace.Requests-- },
@@ -246,6 +250,7 @@ func TestUnequalWork(t *testing.T) {
 // TestSharedPoints: a restriction that excludes no request adds no run; one that excludes some
 // does.
 func TestSharedPoints(t *testing.T) {
+	deep.Heavy(t)
 	f := newFake(plausible)
 	o := fakeOptions(t, AllTargets)
 	o.Requests = 200

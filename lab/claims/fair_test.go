@@ -46,6 +46,7 @@ func layouts(c *configs.Config, p *sweep.Point) (*results.Summary, error) {
 // TestFair: each system is compared at the best layout that holds every request,
 // and a system without a point has no ratio.
 func TestFair(t *testing.T) {
+	deep.Heavy(t)
 	r, err := fakeOptions(t, Fair).run(t.Context(), newFake(layouts).run)
 	if err != nil {
 		t.Fatal(err)

@@ -83,6 +83,7 @@ func readFile(t *testing.T, path string) string {
 
 // TestJSON: the keys of the object, and plain numbers.
 func TestJSON(t *testing.T) {
+	deep.Heavy(t)
 	r, err := fakeOptions(t, ClaimsOnly).run(t.Context(), newFake(plausible).run)
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 // TestRun carries out all claims for real, in a quick run those of Fig 11, with few requests, and again from
 // the cache.
 func TestRun(t *testing.T) {
+	deep.Heavy(t)
 	target, most, least := Fig11, Fig11, 10
 	if deep.On() {
 		target, most, least = ClaimsOnly, AllTargets, 40

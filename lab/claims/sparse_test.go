@@ -171,6 +171,7 @@ func found(t *testing.T, r *Report, id string, reading int) Outcome {
 
 // TestSparseNumbers: claims' numbers agree with the GPU model and arithmetic by hand.
 func TestSparseNumbers(t *testing.T) {
+	deep.Heavy(t)
 	r := sparseReport(t)
 	cfg, err := system.Load(configs.Options{Sets: append(slices.Clone(sparseBase), "run.model=llama-3-8b")})
 	if err != nil {
@@ -243,6 +244,7 @@ func TestSparseNumbers(t *testing.T) {
 
 // TestSparseVerdicts: verdicts that follow from the papers' own arithmetic do not depend on our costs.
 func TestSparseVerdicts(t *testing.T) {
+	deep.Heavy(t)
 	r := sparseReport(t)
 	for id, want := range map[string]string{
 		"CS1.32k": sameSide, "CS1.64k": sameSide, "CS1.128k": sameSide, "CS3.insensitive": contradicted, "LS9.dynamic_text": sameSide,
@@ -339,6 +341,7 @@ func TestWeightBits(t *testing.T) {
 
 // TestSparseWhy: a claim that is not reproduced has a reason, at one of its contexts.
 func TestSparseWhy(t *testing.T) {
+	deep.Heavy(t)
 	explained := map[string]bool{}
 	r := sparseReport(t)
 	for i := range r.Judgements {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/internal/deep"
 	"github.com/l3sim/l3sim/internal/sweep"
 	"github.com/l3sim/l3sim/results"
 )
@@ -86,6 +87,7 @@ func TestTextsFollow(t *testing.T) {
 // TestReasonsFollow: two opposite sets of results share no line with a number of a run: such lines are
 // written from the results.
 func TestReasonsFollow(t *testing.T) {
+	deep.Heavy(t)
 	lines := func(change float64) map[string]bool {
 		r, err := fakeOptions(t, ClaimsOnly).run(t.Context(), newFake(func(c *configs.Config, p *sweep.Point) (*results.Summary, error) {
 			s, err := plausible(c, p)

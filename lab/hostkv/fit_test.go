@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/l3sim/l3sim/internal/deep"
 	"github.com/l3sim/l3sim/pcie"
 )
 
@@ -45,6 +46,7 @@ func TestErrors(t *testing.T) {
 // TestHeldOut: fits to all pools but one, or all row sizes but one, predict the fetches of that
 // one.
 func TestHeldOut(t *testing.T) {
+	deep.Heavy(t)
 	m := measured(t)
 	all := m.alone()
 	for _, key := range []func(f *Fetch) string{func(f *Fetch) string { return f.Pool }, func(f *Fetch) string { return f.Bytes.String() }} {

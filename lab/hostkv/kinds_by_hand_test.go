@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/l3sim/l3sim/internal/deep"
 	"github.com/l3sim/l3sim/pcie"
 	"github.com/l3sim/l3sim/units"
 )
@@ -55,6 +56,7 @@ func TestPlantedFetches(t *testing.T) {
 
 // TestEachParameterIsFitted: times that differ from the shipped law by one parameter give that parameter.
 func TestEachParameterIsFitted(t *testing.T) {
+	deep.Heavy(t)
 	times := func(g *pcie.Gather, r *pcie.Rows, finds bool) float64 {
 		took := g.Time(r, link(), 1)
 		if finds {

@@ -81,6 +81,7 @@ func homeTolerance(precision string, score float64, scales llm.KVScales) float64
 // formats' tolerance. The tokens are those of a state that scores pages in float64, unless a rank's scores
 // differ by less than the formats' resolution.
 func TestPoliciesInDIMMs(t *testing.T) {
+	deep.Heavy(t)
 	m := builtin(t, 2)
 	prompt, steps := 140, deep.Of(24, 24, 700)
 	if quick() {
@@ -202,6 +203,7 @@ func tokensOf(s policy.Selection) (tokens []int) {
 
 // TestSideBySidePolicies: the number of workers and channels, rotation, and decoding at each read change no bit.
 func TestSideBySidePolicies(t *testing.T) {
+	deep.Heavy(t)
 	text, prompt, steps := SampleText(), 60, 4
 	usual := []string{"quest, scored by rank", "lserve at home, 8 bits", "dense, 4 bits by channel", "window", "hgca"}
 	if quick() {

@@ -8,10 +8,12 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/attention"
+	"github.com/l3sim/l3sim/internal/deep"
 )
 
 // TestLatentDimsLimits: each dimension is accepted at its limits and refused one step beyond; all experts may be chosen, but no more.
 func TestLatentDimsLimits(t *testing.T) {
+	deep.Heavy(t)
 	file, err := attention.OpenSafetensors(latentOther)
 	if err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"github.com/l3sim/l3sim/attention"
 	"github.com/l3sim/l3sim/attention/policies"
 	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/internal/deep"
 	"github.com/l3sim/l3sim/pim"
 	"github.com/l3sim/l3sim/pim/values"
 	"pgregory.net/rapid"
@@ -47,6 +48,7 @@ func shortCase(tb testing.TB, path string) *LatentCase {
 
 // TestLatentReference compares tokens, heads' results and choices with PyTorch's, expanded and absorbed.
 func TestLatentReference(t *testing.T) {
+	deep.Heavy(t)
 	for _, path := range []string{latentReference, latentOther, latentShared} {
 		c := shortCase(t, path)
 		for _, way := range c.Ways() {
@@ -68,6 +70,7 @@ func TestLatentReference(t *testing.T) {
 // TestLatentSingle is TestLatentReference in float32. A choice may differ if scores are off by at least half of the gap between the
 // last chosen token and the next.
 func TestLatentSingle(t *testing.T) {
+	deep.Heavy(t)
 	for _, path := range []string{latentReference, latentOther, latentShared} {
 		c := shortCase(t, path)
 		for i, way := range c.Ways() {
@@ -121,6 +124,7 @@ func scoresOf[T real](t *testing.T, c *LatentCase, way string, expanded bool) sc
 // at most e^2ε·Σ p·δ + (e^2ε − 1)·Σ p·|c − o|, which passes through the absolute values of kv_b's value half. Later layers are nearly
 // linear: bfloat16's unit is 8 times FP16's, and so is a token's median difference.
 func TestLatentRowsOf16Bits(t *testing.T) {
+	deep.Heavy(t)
 	c := shortCase(t, latentReference)
 	exact := boundsOf(t, c)
 	for _, f := range []struct {
@@ -278,6 +282,7 @@ func textOf(c *LatentCase) []byte {
 // TestLatentSteps: decode steps after a prompt give the same as the whole text at once, in float32 and under policies. Policies that
 // drop nothing equal dense attention, and "dsa" on FP16 rows equals its own prompt's result.
 func TestLatentSteps(t *testing.T) {
+	deep.Heavy(t)
 	c := latentCase(t, latentReference).First(130)
 	text, m := textOf(c), NewModel(c.Model, 2)
 	const prompt = 90

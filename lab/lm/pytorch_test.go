@@ -15,6 +15,7 @@ import (
 // element in a thousand, and layers amplify that: the order of float32 sums alone moves single positions by more than
 // 5e-3. Only few positions of the text may do so, and none by more than rounding to FP16 itself.
 func TestPyTorch(t *testing.T) {
+	deep.Heavy(t)
 	n := deep.Of(700, 700, 8192)
 	if quick() {
 		n = 100

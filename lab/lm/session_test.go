@@ -32,6 +32,7 @@ func generate(t *testing.T, m *Model, on *Node, tokens int, prompts ...[]byte) (
 // TestSideBySide: the number of workers, cached decoded bytes, rotation and channels change no bit, and a
 // sequence does not depend on the others.
 func TestSideBySide(t *testing.T) {
+	deep.Heavy(t)
 	text := SampleText()
 	prompts := [][]byte{text[:514], text[100:140], text[700:701], text[3000:3021], text[40:57]}
 	one := builtin(t, 1)
@@ -97,6 +98,7 @@ func TestPlants(t *testing.T) {
 // TestPlaces: layers rotate over the ranksets, heads spread over the channels, and no two heads
 // share a row.
 func TestPlaces(t *testing.T) {
+	deep.Heavy(t)
 	m := builtin(t, 1)
 	lengths := []int{513, 1, 2000}
 	d, err := newDIMMs(m, desk(t, "node.channels=2"), newHost(m, lengths, true), m.headShape(nil), lengths)

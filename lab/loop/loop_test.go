@@ -116,6 +116,7 @@ func TestLinkMatters(t *testing.T) {
 
 // TestFit: from another link, the fit reaches an error on the fitted rows as low as the preset's.
 func TestFit(t *testing.T) {
+	deep.Heavy(t)
 	fitted := func(sets ...string) (e float64) {
 		n := 0.0
 		for _, p := range judged(t, "testdata/h100_tp1.csv", sets...).Rows {

@@ -12,6 +12,7 @@ import (
 // TestFitAll: measured kinds are fitted, in the order of kinds, with the same result twice; others
 // keep their values.
 func TestFitAll(t *testing.T) {
+	deep.Heavy(t)
 	samples := files(t, "testdata/h100_graph/gemm.csv", "testdata/h100_server/duty.csv", "testdata/h100_server/iterations_tp1.csv", "testdata/h100/pcie.csv")
 	fit := func() (*Target, []Fitted) {
 		target := preset(t, "a100-sxm-80gb")

@@ -28,6 +28,7 @@ const quickHeldOut = "h200_extend/*.csv"
 // heads of attention, and kernels and widths of others. The aim is 8% on average and 25% for nine
 // of ten.
 func TestHeldOut(t *testing.T) {
+	deep.Heavy(t)
 	// These miss it: a fit to one kind of heads says little about another's chunks of 16 and 64
 	// tokens; one to two widths of norms, about a third; one to two GPUs, about four.
 	missed := map[string][2]float64{

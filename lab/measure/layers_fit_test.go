@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/l3sim/l3sim/internal/deep"
 )
 
 // moduleRows returns rows of the modules with an indexer in a fit's tables.
@@ -22,6 +24,7 @@ func moduleRows(t *testing.T, tables Tables, names ...string) (rows []Sample) {
 // TestModuleFitsAreRepeated: the kernel over chosen rows in TensorRT-LLM on Hopper, and the launches of SGLang's prompts, are what a third
 // of the tables' modules give.
 func TestModuleFitsAreRepeated(t *testing.T) {
+	deep.Heavy(t)
 	var prompts []Sample
 	var sums []float64
 	for _, f := range shippedFits {

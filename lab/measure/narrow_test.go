@@ -4,6 +4,8 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"github.com/l3sim/l3sim/internal/deep"
 )
 
 // large keeps rows whose 16-bit cache has at least 32 MB.
@@ -44,6 +46,7 @@ func TestNarrowDecode(t *testing.T) {
 
 // TestNarrowGEMM: products of FP8 factors, judged on held-out shapes; the preset is the fit to all.
 func TestNarrowGEMM(t *testing.T) {
+	deep.Heavy(t)
 	target, samples := preset(t, "h100-sxm"), read(t, "testdata/h100_narrow")
 	want := target.GPU.MatMul.Narrow
 	forget(target, NarrowGEMM)

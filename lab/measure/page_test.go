@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/internal/deep"
 )
 
 // The pages with the errors of the shipped fits: one of every fit, and a summary by kind.
@@ -176,6 +177,7 @@ func replaced(t *testing.T, path, page, begin, end, text string) (changed, stand
 
 // TestShippedFitsPage: the pages have the errors that the fits state.
 func TestShippedFitsPage(t *testing.T) {
+	deep.Heavy(t)
 	all := errorsByFit(t)
 	check := func(path, begin, end, want string) {
 		t.Helper()

@@ -75,6 +75,7 @@ const shippedFile = publishedFolder + "/fits.tsv"
 // TestShippedFits: fits.tsv lists for each shipped fit and kind the number of fitted rows, their hash, and the errors on them. A kind
 // without rows has no parameters of its own.
 func TestShippedFits(t *testing.T) {
+	deep.Heavy(t)
 	var out strings.Builder
 	out.WriteString("fit\tkind\trows\tsha256\tmedian_percent\tp90_percent\n")
 	for _, f := range shippedFits {

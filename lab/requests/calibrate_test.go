@@ -34,6 +34,7 @@ func planted(t *testing.T, sets ...string) *Log {
 
 // TestPlantedConstants: the constants behind a log are found, and errors of held-out requests vanish.
 func TestPlantedConstants(t *testing.T) {
+	deep.Heavy(t)
 	server := []string{`gpu.preset="rtx-4090-vllm-0.19"`, `run.model="llama-3.1-8b"`}
 	log := planted(t, append(server, `gpu.host.exposed="900us"`)...)
 	c, err := Calibrate(t.Context(), []*Log{log}, 0.5, configs.Options{Sets: server})
@@ -74,6 +75,7 @@ func TestPlantedConstants(t *testing.T) {
 
 // TestCalibrateHoldsOut: held-out requests change no constant.
 func TestCalibrateHoldsOut(t *testing.T) {
+	deep.Heavy(t)
 	server := configs.Options{Sets: []string{`gpu.preset="rtx-4090-vllm-0.19"`, `run.model="llama-3.1-8b"`}}
 	log := planted(t, append(server.Sets, `gpu.host.exposed="500us"`)...)
 	first, err := Calibrate(t.Context(), []*Log{log}, 0.5, server)

@@ -37,6 +37,7 @@ func judge(workers int) (*Report, error) {
 // TestBuiltin: every built-in row is in one series, and is fitted, held out or does not fit in
 // memory; nearly all that do not fit are found.
 func TestBuiltin(t *testing.T) {
+	deep.Heavy(t)
 	r := judged(t)
 	rows, spill, correct := 0, 0, 0
 	for _, e := range r.Series {
@@ -73,6 +74,7 @@ func TestBuiltin(t *testing.T) {
 // TestSpillsOfArgonne: on the A100s, the latency of Llama-2-70B doubles once 32K tokens are in
 // memory with TensorRT-LLM, and 16K with vLLM, as read off the file by hand.
 func TestSpillsOfArgonne(t *testing.T) {
+	deep.Heavy(t)
 	least := map[string]int{"TensorRT-LLM": 16 * 2048, "vLLM": 16 * 1024}
 	r := judged(t)
 	for i := range r.Rows {
@@ -110,6 +112,7 @@ func TestWorkers(t *testing.T) {
 // TestWaves: TensorRT-LLM admits only requests that can finish, so a batch that is too large runs
 // in waves, each with a step for each token; vLLM's requests lose their memory instead.
 func TestWaves(t *testing.T) {
+	deep.Heavy(t)
 	r := judged(t)
 	for i := range r.Rows {
 		j := &r.Rows[i]

@@ -33,6 +33,7 @@ const (
 // TestAnchors: no anchor's error exceeds the best recorded, none has lost rows, and the page is up
 // to date. A quick run has only the anchors of memory.
 func TestAnchors(t *testing.T) {
+	deep.Heavy(t)
 	anchors, quick := []anchor(nil), !deep.On() && !*update
 	if quick {
 		anchors = memory(t)

@@ -68,6 +68,7 @@ func TestReferenceAgainstPyTorch(t *testing.T) {
 
 // PyTorch's vectors pass at both presets, with and without normalised weights, in the banks and in a rank-level unit.
 func TestVerifyReferenceVectors(t *testing.T) {
+	deep.Heavy(t)
 	file, err := attention.OpenSafetensors(path)
 	if err != nil {
 		t.Fatal(err)

@@ -55,6 +55,7 @@ func attaccRun(t *testing.T, row map[string]string) (Spec, Load) {
 
 // TestAttAccCycles: by AttAcc's rules every run takes the cycles of its simulator, with the same commands.
 func TestAttAccCycles(t *testing.T) {
+	deep.Heavy(t)
 	n := map[Level]int{}
 	for _, row := range rows(t, "attacc_cycles.csv") {
 		spec, load, run := attaccMeasured(t, row)

@@ -10,6 +10,7 @@ import (
 // TestOpeningByHand: at the banks a row holds 3 keys of 576 FP16 elements (9 columns each) in each of 16 ways, or 32 values. A further
 // row adds the time to close a row after its last read and open the next, less the clocks between two reads.
 func TestOpeningByHand(t *testing.T) {
+	deep.Heavy(t)
 	shape := Shape{HeadDim: 576, ElementBytes: 2, ValueDim: 512}
 	for _, spec := range []Spec{{Bank, AttAcc, 5200, true, true}, {Bank, AttAcc, 5200, false, true}} {
 		part, err := spec.Part()

@@ -13,6 +13,7 @@ var costs = Costs{Row: 0.9e-9, Array: 0.44e-12, Group: 1.01e-12, Die: 1.73e-12, 
 // TestTable: a table agrees with runs in time and energy within 2%, and with refresh within one refresh more or
 // less.
 func TestTable(t *testing.T) {
+	deep.Heavy(t)
 	specs := []Spec{{Bank, AttAcc, 5200, true, true}, {Bank, AttAcc, 5200, true, false}, {Bank, JEDEC, 6400, true, true}, {BankGroup, AttAcc, 5200, true, false},
 		{BankGroup, JEDEC, 6400, false, true}, {Buffer, AttAcc, 5200, true, false}}
 	if deep.Long() {

@@ -14,6 +14,7 @@ var latent, thin = Shape{HeadDim: 576, ElementBytes: 2, ValueDim: 512}, Shape{He
 
 // TestEqualWidths: equal widths of values and keys take the same clocks as one shared width, by both sets of rules.
 func TestEqualWidths(t *testing.T) {
+	deep.Heavy(t)
 	for at, c := range []struct {
 		rules Rules
 		rate  int
@@ -65,6 +66,7 @@ func TestWidthsByHand(t *testing.T) {
 // TestWidthsAreLegal: heads with different widths of keys and values break no JEDEC rule, alone or
 // several at once.
 func TestWidthsAreLegal(t *testing.T) {
+	deep.Heavy(t)
 	for _, level := range []Level{Bank, BankGroup, Buffer} {
 		for _, shape := range []Shape{latent, thin, {HeadDim: 64, ElementBytes: 1, ValueDim: 1024}} {
 			legal(t, Spec{level, JEDEC, 6400, true, false}, StackLoad(shape, 150, 3*Channels))
@@ -74,6 +76,7 @@ func TestWidthsAreLegal(t *testing.T) {
 
 // TestWidthsInTables: tables for heads with two widths agree with runs within 2% of clocks and energy.
 func TestWidthsInTables(t *testing.T) {
+	deep.Heavy(t)
 	for i, c := range []struct {
 		spec  Spec
 		shape Shape

@@ -67,6 +67,7 @@ func TestProgramsPassTheChecker(t *testing.T) {
 }
 
 func TestRefreshDebt(t *testing.T) {
+	deep.Heavy(t)
 	for _, c := range []struct {
 		name      string
 		d         *dram.Spec

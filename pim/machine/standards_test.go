@@ -55,6 +55,7 @@ rules = [
 // TestEveryStandardAsBase: a user's table may have any built-in standard as its base. The program is refused with a reason,
 // or its commands break no rule.
 func TestEveryStandardAsBase(t *testing.T) {
+	deep.Heavy(t)
 	refused := map[string]string{
 		"hbm3":    `dram.standard = "own": expected a standard whose commands begin once a clock: its clock has 2 steps, and PIM programs are timed in whole clocks; base the table on another standard, such as ddr4`,
 		"lpddr5x": `dram.standard = "own": expected a standard whose data move with CK: its data clock runs after CAS, which PIM programs do not send; base the table on another standard, such as ddr4`,
@@ -91,6 +92,7 @@ func TestEveryStandardAsBase(t *testing.T) {
 // TestRefreshInTime: on any built-in standard with reads and MACAs far apart, a rank never owes more REFs than the standard allows, or
 // the program is refused with the tREFI that it needs.
 func TestRefreshInTime(t *testing.T) {
+	deep.Heavy(t)
 	for i, s := range dram.Standards() {
 		if s.Name == "hbm3" || s.Name == "lpddr5x" {
 			continue // refused in any case

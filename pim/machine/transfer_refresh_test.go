@@ -44,6 +44,7 @@ func receivedRun(t *testing.T, spec *pim.Spec, transfer *Transfer, refresh bool)
 // A transfer refreshes the rank between its rows: the rank owes at most the standard's 8 REFs,
 // however long the transfer and wherever it interrupts.
 func TestTransfersRefresh(t *testing.T) {
+	deep.Heavy(t)
 	for _, boundary := range []string{pim.BoundaryHead, pim.BoundaryRow, pim.BoundaryChunk} {
 		for _, refresh := range []bool{true, false} {
 			for _, tokens := range transferLengths {
@@ -89,6 +90,7 @@ func (c *debtCheck) Command(clock int64, cmd dram.Command, a dram.Address, in *I
 // REFs: REFs that fall due during a transfer are issued before the interrupted row or the next head
 // continues.
 func TestTransfersRefreshWhereverTheyInterrupt(t *testing.T) {
+	deep.Heavy(t)
 	d := parts.DDR4(t)
 	interrupt := func(t *rapid.T) {
 		spec := pim.Default()

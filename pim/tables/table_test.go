@@ -87,6 +87,7 @@ func tableDiffers(table *KernelTable, spec *pim.Spec, d *dram.Spec, shape pim.He
 const shrinkTime = 20 * time.Second
 
 func TestTableIsTheRun(t *testing.T) {
+	deep.Heavy(t)
 	if testing.Short() {
 		t.Skip("long, and one goroutine")
 	}
@@ -137,6 +138,7 @@ func TestAppendBesideOneChunk(t *testing.T) {
 
 // TestAppendSettlesLate: on this rank a head's second chunk regains a clock that the append lost, and the third chunk loses it again.
 func TestAppendSettlesLate(t *testing.T) {
+	deep.Heavy(t)
 	spec := pim.Default()
 	spec.Activation, spec.Precision.Preset, spec.BeyondBuffer, spec.ScoreBuffer = pim.Simultaneous, "paper", pim.Segment, units.KiB
 	spec.MACLatency, spec.SoftmaxLatency, spec.MACsPerRead, spec.Multipliers = 1, 0, 1, 8
@@ -368,6 +370,7 @@ func TestSkippingWithFewBanks(t *testing.T) {
 // Tables of rank-level units take as few runs as others: repeated columns of a visit and visits of a row are skipped, too. With seven query
 // heads or more, a visit is half of a row of 4 bits. With a small score buffer segments are skipped.
 func TestTablesOfRankLevelUnitsAreShort(t *testing.T) {
+	deep.Heavy(t)
 	for _, c := range []struct {
 		queries, bits int
 		buffer        units.Bytes

@@ -58,6 +58,7 @@ func drawTransfers(t *rapid.T, g *pim.Geometry) []machine.Transfer {
 // For random parts, shapes, head counts and lengths, the table's clocks of whole and partial heads
 // add up to those of their commands in sequence.
 func TestTransferTableIsTheRun(tb *testing.T) {
+	deep.Heavy(tb)
 	rapid.Check(tb, func(t *rapid.T) {
 		_, d, shape := drawRank(t)
 		table, err := NewTransferTable(d, shape)

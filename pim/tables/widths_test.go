@@ -49,6 +49,7 @@ func TestEqualWidths(t *testing.T) {
 // TestLatentTable: tables of a latent equal its runs from one token on, around the ends of rows of 112 tokens, and beyond the 896
 // scores that a buffer of 42 KiB holds.
 func TestLatentTable(t *testing.T) {
+	deep.Heavy(t)
 	spec := pim.Default()
 	spec.MACsPerRead, spec.ScoreBuffer = 8, 42*units.KiB
 	shape := pim.HeadShape{HeadDim: 576, ValueDim: 512, Queries: 24, ElementBits: 16}

@@ -6,11 +6,13 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/attention"
+	"github.com/l3sim/l3sim/internal/deep"
 )
 
 // TestDrawCases: the same seed draws the same cases and another one others; elements are as wide as the case says, in FP16; and
 // the reference of a head is attention.Reference over the keys that its query sees.
 func TestDrawCases(t *testing.T) {
+	deep.Heavy(t)
 	cases, err := DrawCases(1)
 	if err != nil {
 		t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 // TestValuesSeeScaleMistakes: 8-bit and 4-bit keys and values take their scales from the bytes that the program reads and stores, with bank units and
 // with a rank unit. A read or an append at a wrong place changes the outputs or is refused.
 func TestValuesSeeScaleMistakes(t *testing.T) {
+	deep.Heavy(t)
 	for i, c := range []struct {
 		unit, part       string
 		dim, bits, group int

@@ -271,6 +271,7 @@ func TestValuesAreTheDirectComputation(tb *testing.T) {
 // The same for the paper's formats on every kind of data, every head dimension, every width of keys and values
 // and every group size. Short runs take every other pair of kind and dimension.
 func TestPaperFormatsAreTheDirectComputation(t *testing.T) {
+	deep.Heavy(t)
 	for at := range dataKinds {
 		kind := &dataKinds[at]
 		t.Run(kind.name, func(t *testing.T) {

@@ -91,6 +91,7 @@ func TestErrorOfTheSum(t *testing.T) {
 // The tolerance is a small multiple of the error over random cases: no right
 // program exceeds it, and half of the cases come within a fifth of it.
 func TestToleranceIsTight(t *testing.T) {
+	deep.Heavy(t)
 	n := deep.Of(7, 80, 200)
 	for _, preset := range []string{"fp32", "paper"} {
 		r := rand.New(rand.NewPCG(1, 2))

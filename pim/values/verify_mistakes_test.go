@@ -48,6 +48,7 @@ func bank(m *valueMachine, chip, row, ordinal int) [][]byte {
 
 // Verify detects every mistake in storing, mapping or issuing: outputs are compared bit for bit.
 func TestVerifySeesMistakes(t *testing.T) {
+	deep.Heavy(t)
 	x := oneCase(t, synthetic{queryHeads: 1, kvHeads: 1, queries: 1, keys: 300, dim: 128, size: 1})
 	clearBanks := func(row, first, n int) func(*valueMachine) {
 		return func(m *valueMachine) {

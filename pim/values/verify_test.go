@@ -138,6 +138,7 @@ func precision(preset string) *pim.Spec {
 
 // Drawn cases pass at both presets, with and without normalised weights, in the banks and in a rank-level unit.
 func TestVerifyDrawnCases(t *testing.T) {
+	deep.Heavy(t)
 	cases, err := DrawCases(1)
 	if err != nil {
 		t.Fatal(err)
@@ -172,6 +173,7 @@ func TestVerifyDrawnCases(t *testing.T) {
 
 // Shapes and data beyond the committed vectors.
 func TestVerifyShapes(t *testing.T) {
+	deep.Heavy(t)
 	for _, c := range []struct {
 		name  string
 		s     synthetic

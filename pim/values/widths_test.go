@@ -38,6 +38,7 @@ func TestWidthsAreTheReference(t *testing.T) {
 
 // TestLatentValues: 128 query heads on a latent, whose value is the first 512 of its key's 576 elements.
 func TestLatentValues(t *testing.T) {
+	deep.Heavy(t)
 	const d, valueDim, tokens = 576, 512, 120
 	r := rand.New(rand.NewPCG(1, 2))
 	vector := func(n int) []float32 {

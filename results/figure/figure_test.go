@@ -17,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/l3sim/l3sim/input/list"
+	"github.com/l3sim/l3sim/internal/deep"
 	"github.com/l3sim/l3sim/results/tables"
 	"github.com/l3sim/l3sim/units/portable"
 )
@@ -124,6 +125,7 @@ func TestSelectRefuses(t *testing.T) {
 // TestWrite draws every kind in every format: equal bytes twice, a picture of the right size with
 // the colours of all groups, text in the SVG.
 func TestWrite(t *testing.T) {
+	deep.Heavy(t)
 	table := sample(t)
 	for _, kind := range Kinds() {
 		s := Selection{Kind: kind, X: "ranksets", Y: "output_tokens_per_s", Group: "channels"}

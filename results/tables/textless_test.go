@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"golang.org/x/tools/go/packages"
+
+	"github.com/l3sim/l3sim/internal/deep"
 )
 
 // readers are the functions that may convert text to a number: parse reads cells of files, the others what
@@ -20,6 +22,7 @@ var parsers = []string{"readCSV", "UnmarshalJSON", "Condition", "ParseRule", "nu
 // TestNoNumberFromText: between a run and a figure only readers convert text to numbers. A cell has a type of its own that is
 // opaque to other packages: they get numbers through Float, which reads no text.
 func TestNoNumberFromText(t *testing.T) {
+	deep.Heavy(t)
 	all, err := packages.Load(&packages.Config{Mode: packages.NeedName | packages.NeedFiles | packages.NeedSyntax | packages.NeedTypes | packages.NeedTypesInfo | packages.NeedImports},
 		"github.com/l3sim/l3sim/results/...", "github.com/l3sim/l3sim/internal/report", "github.com/l3sim/l3sim/internal/sweep", "github.com/l3sim/l3sim/internal/plan", "github.com/l3sim/l3sim/lab/claims")
 	if err != nil || len(all) < 8 {

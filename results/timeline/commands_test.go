@@ -56,6 +56,7 @@ func part(t *testing.T, name string) *dram.Spec {
 // TestRank: the timeline of a rank has every measured command, units as busy as in the report, and refreshes: with bank and
 // rank units, either activation, DDR4 and DDR5.
 func TestRank(t *testing.T) {
+	deep.Heavy(t)
 	for i, c := range []struct {
 		part, unit, activation string
 		kvHeads, queries       int
@@ -129,6 +130,7 @@ func TestRank(t *testing.T) {
 // TestCommands: the timeline of a replay opens as many rows as were activated, closes them, and shows refreshes of ranks and of
 // banks, on every standard, with pages that close by themselves and those that do not.
 func TestCommands(t *testing.T) {
+	deep.Heavy(t)
 	for i, standard := range dram.Standards() {
 		for j, set := range [][]string{{"page", "open"}, {"page", "closed"}, {"refresh", "bank"}} {
 			if !deep.Case(i+j, 3) {

@@ -136,6 +136,7 @@ func queued(requests []traces.Request, policy scheduler.Policy, admission *sched
 // Without a forecast, each is preempted up to ten times. Before anything is known, the first requests all are admitted if they
 // fit; they may be preempted once, too.
 func TestForecastPreventsThrashing(t *testing.T) {
+	deep.Heavy(t)
 	for name, length := range map[string]func(r *rand.Rand) int{
 		"exponential":   func(r *rand.Rand) int { return 1 + int(r.ExpFloat64()*400) },
 		"heavy tail":    func(r *rand.Rand) int { return 1 + int(50*math.Exp(1.2*r.NormFloat64())) },

@@ -113,6 +113,7 @@ func mixedRequests(n int) []traces.Request {
 // takes at most 3% longer than by the costs themselves. Most of the loss is due to the line, which
 // does not see how evenly the ranksets are loaded.
 func TestLearnedServesLikeExact(t *testing.T) {
+	deep.Heavy(t)
 	requests := mixedRequests(2000)
 	exact, _ := serve(t, requests, steps{}, nil)
 	for _, noise := range []float64{0.05, 0, 0.2}[:deep.Of(1, 3, 3)] {

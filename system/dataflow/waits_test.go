@@ -76,6 +76,7 @@ func TestWaitsOfADevice(t *testing.T) {
 // TestWaitsAddUp: for any iteration, each resource's work and waits add up to its time, and the waits agree with the spans of
 // all layers.
 func TestWaitsAddUp(t *testing.T) {
+	deep.Heavy(t)
 	check := func(t *rapid.T) {
 		resources, it := drawIteration(t)
 		if rapid.Bool().Draw(t, "in lockstep") {

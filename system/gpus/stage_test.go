@@ -12,6 +12,7 @@ import (
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/gpu"
+	"github.com/l3sim/l3sim/internal/deep"
 	"github.com/l3sim/l3sim/llm"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/system/dataflow"
@@ -25,6 +26,7 @@ import (
 // proportions both take the same time on average. First come, first served can let the second
 // sub-batch run ahead, so that the first is alone at the end.
 func TestPipelineAgainstBarriers(t *testing.T) {
+	deep.Heavy(t)
 	sum, n, worst := 0.0, 0.0, 0.0
 	rng := rand.New(rand.NewPCG(1, 2)) // fixed: a mean over few draws says little
 	time := func(low, high units.Duration) units.Duration {

@@ -9,6 +9,7 @@ import (
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/gpu"
+	"github.com/l3sim/l3sim/internal/deep"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/system/flow"
 	"github.com/l3sim/l3sim/system/gpus"
@@ -297,6 +298,7 @@ func TestRanksOfRankPIM(t *testing.T) {
 
 // TestHeadsBeginOnOtherChannels: if heads do not divide over the channels, each request's heads begin on another channel.
 func TestHeadsBeginOnOtherChannels(t *testing.T) {
+	deep.Heavy(t)
 	for _, system := range []string{"rank-pim", "l3"} {
 		engine := rigOf(t, "run.system="+system, "run.model=llama-3-8b", "node.gpus=1", "model.tensor_parallel=1", "node.channels=3").replica(nil).Engine
 		var devices *ranks.Devices

@@ -8,6 +8,7 @@ import (
 
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/gpu"
+	"github.com/l3sim/l3sim/internal/deep"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/units"
 )
@@ -16,6 +17,7 @@ import (
 // commands, they open all rows with chosen tokens, of keys (48 tokens) and, in each of 8 passes, of values (512), beyond the rows that as many
 // tokens fill.
 func TestUnitsReadChosenTokens(t *testing.T) {
+	deep.Heavy(t)
 	sets := []string{"run.system=hbm-pim", "run.model=llama-3-8b", "model.layers=4", "model.heads=16", "model.kv_heads=1", "model.head_dim=576", "model.latent_dim=512", "model.nope_dim=128",
 		"model.value_dim=128", "model.index_heads=32", "model.index_dim=128", "model.index_top_k=2048", "node.gpus=1", "model.tensor_parallel=1",
 		"hbm_pim.queries_per_read=2"} // 8 readings, at 16 times the bandwidth

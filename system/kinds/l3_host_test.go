@@ -14,6 +14,7 @@ import (
 // notices the end by polling. If no GPU work hides it, an iteration takes exactly that much longer
 // in every layer; keys of 0 cost nothing.
 func TestHostsPartOfAttention(t *testing.T) {
+	deep.Heavy(t)
 	took := func(sets ...string) units.Duration {
 		var last units.Duration
 		drive(t, append(sets, oneBatch, allAtOnce), equal(1, 300, 3), keep, func(_ *loop, d driven) { last = d.took })

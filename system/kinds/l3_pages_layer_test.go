@@ -16,6 +16,7 @@ import (
 // have made one. Each head takes the clocks of a single head's program for its list, and chooses first if
 // its rank does; meanwhile the GPUs attend with the other heads.
 func TestPagesOfOneRequest(t *testing.T) {
+	deep.Heavy(t)
 	const in, layers, heads = 6000, 96, 48
 	for by, sets := range map[string][]string{
 		"gpu": nil, "bank": {"policy.lserve.select_device=bank"}, "rank": {"policy.lserve.select_device=rank"},

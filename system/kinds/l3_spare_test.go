@@ -115,6 +115,7 @@ func TestSpareIsRefused(t *testing.T) {
 // TestSpareCostsAsGPUOnly: requests in the spare memory take as much GPU time and memory as with gpu-only, including kernels that
 // choose.
 func TestSpareCostsAsGPUOnly(t *testing.T) {
+	deep.Heavy(t)
 	requests := []scheduler.Decoding{{Request: 0, Base: 9000, Prompt: 8000}, {Request: 1, Base: 5000, Prompt: 200}, {Request: 2, Base: 30, Prompt: 20}}
 	for _, sets := range [][]string{{}, {"model.kv_bits=8"}, {"model.kv_bits=4"}, {"policy.name=quest"}, {"policy.name=lserve"}, {"policy.name=duo"}} {
 		both := rigOf(t, append(sets, "memory.spare=decode")...)

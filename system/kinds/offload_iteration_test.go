@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/l3sim/l3sim/gpu"
+	"github.com/l3sim/l3sim/internal/deep"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/system/flow"
 	"github.com/l3sim/l3sim/traces"
@@ -128,6 +129,7 @@ func (a *asked) Iteration(b *scheduler.Batch) units.Duration {
 // TestOffloadAsksLittle: with 24 requests of long outputs, of which the GPUs hold four at once, few iterations predict the time of
 // others.
 func TestOffloadAsksLittle(t *testing.T) {
+	deep.Heavy(t)
 	n := rigOf(t, "preset=fair", "run.system=cpu-offload", "run.model=gpt-175b")
 	trace, err := traces.Synthetic("openr1", 24, 1, n.cfg.Traces)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/energy"
+	"github.com/l3sim/l3sim/internal/deep"
 	"github.com/l3sim/l3sim/pim/hbm"
 	"github.com/l3sim/l3sim/pim/machine"
 	"github.com/l3sim/l3sim/system/flow"
@@ -122,6 +123,7 @@ func TestSocketsByHand(t *testing.T) {
 
 // TestUnitsByHand: single commands of ranks of DIMM-PIM, and of units in HBM.
 func TestUnitsByHand(t *testing.T) {
+	deep.Heavy(t)
 	each := twoReplicas(t, "run.system=l3").Power(energy.Mid).each
 	read, write := milli*(168-52)*4*tCK, milli*(150-52)*4*tCK
 	same(t, "activate", &each[byActivates], &draw{drawActivate: milli * (57*74 - 52*52 - 37*22) * tCK})

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/internal/deep"
 	"github.com/l3sim/l3sim/scheduler"
 )
 
@@ -40,6 +41,7 @@ func drawSub(t *rapid.T) (sub scheduler.SubBatch) {
 // and their parts counted one by one; at least the mean channel, and at most a channel with the most heads of each
 // request. Each vector of each head goes down once.
 func TestDealtHeads(t *testing.T) {
+	deep.Heavy(t)
 	nodes := dealtNodes(t)
 	for _, name := range slices.Sorted(maps.Keys(nodes)) {
 		t.Run(name, func(t *testing.T) {

@@ -4,12 +4,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/l3sim/l3sim/internal/deep"
 	"github.com/l3sim/l3sim/system/flow"
 	"github.com/l3sim/l3sim/units"
 )
 
 // TestBoundsOfNarrowKeys: bounds of pages are FP16 without scales, in any format of keys and values.
 func TestBoundsOfNarrowKeys(t *testing.T) {
+	deep.Heavy(t)
 	of := func(sets string) *Devices {
 		return devicesOf(benchOf(t, append(strings.Fields(sets), "run.model=llama-3-8b", "policy.name=quest", "policy.quest.select_device=bank")...))
 	}

@@ -63,6 +63,7 @@ func (b *bench) units() float64 {
 // TestPaceKeepsTheLimit: in every look-up a head takes the longer of its commands' clocks and its joules at the limit; less power is
 // never faster; a limit above a DIMM's draw changes nothing; a head has the same joules at any limit.
 func TestPaceKeepsTheLimit(t *testing.T) {
+	deep.Heavy(t)
 	for _, sets := range [][]string{nil, {"pim.processing_unit=rank"}, {"dram.preset=ddr5-4800-16gb-x8", "node.channels=16"}, {"run.model=llama-3-8b", "pim.macs_per_read=4"}, {"comm.stripe=channels"}}[:deep.Of(2, 5, 5)] {
 		free := benchOf(t, sets...)
 		d := AttentionDraw(free.cfg, &free.cfg.PIM, energy.Mid)

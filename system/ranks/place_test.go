@@ -15,6 +15,7 @@ import (
 
 // TestWholeIsPlace: one loop over requests with equal heads sets the same groups as adding them one by one.
 func TestWholeIsPlace(t *testing.T) {
+	deep.Heavy(t)
 	nodes := map[string]*bench{}
 	for _, model := range []string{"gpt-89b", "llama-3-8b"} {
 		for _, p := range []string{"dense", "window"} {

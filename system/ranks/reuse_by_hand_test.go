@@ -8,6 +8,7 @@ import (
 
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/energy"
+	"github.com/l3sim/l3sim/internal/deep"
 	"github.com/l3sim/l3sim/pim"
 	"github.com/l3sim/l3sim/pim/machine"
 	"github.com/l3sim/l3sim/scheduler"
@@ -301,6 +302,7 @@ func TestLedgersByHand(t *testing.T) {
 
 // TestRanksOfConfigurations: the settings that kernels depend on: heads that attend without the newest token, and pages' bounds on ranks.
 func TestRanksOfConfigurations(t *testing.T) {
+	deep.Heavy(t)
 	for set, want := range map[string][3]bool{ // own key and value at home, parts, bounds
 		"comm.stripe=none": {true, false, false}, "comm.stripe=channels": {true, true, false}, "comm.stripe=ranksets": {true, true, false}, "cache.prefix_attention=gpu": {true, false, false}, "cache.prefix_attention=dimm": {true, true, false},
 	} {

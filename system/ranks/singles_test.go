@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/internal/deep"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -27,6 +28,7 @@ func (d *Devices) stepAt(contexts ...int) *policy.Step {
 // TestSinglesByHand: 2,048 of 100,000 tokens are in 1,762 of 6,250 chunks of 16 (1 - 0.97953^16 = 0.2817 of them) and in nearly all of 893
 // rows of 112 (0.9013). These chunks are read and these rows opened; a context of 2,048 is read in order.
 func TestSinglesByHand(t *testing.T) {
+	deep.Heavy(t)
 	d := indexedDevices(t)
 	if d.Table.RowTokens() != 112 || d.Table.ChunkTokens() != 16 {
 		t.Fatalf("rows of %d tokens, chunks of %d", d.Table.RowTokens(), d.Table.ChunkTokens())
@@ -56,6 +58,7 @@ func TestSinglesByHand(t *testing.T) {
 // TestFewerRowsAreNeverSlower: the more tokens are chosen, the longer a unit takes, up to all of them, which take as long as dense
 // attention.
 func TestFewerRowsAreNeverSlower(t *testing.T) {
+	deep.Heavy(t)
 	d := indexedDevices(t)
 	for _, context := range []int{2500, 9000, 50_001, 200_000} {
 		before := int64(0)
@@ -78,6 +81,7 @@ func TestFewerRowsAreNeverSlower(t *testing.T) {
 
 // TestChoiceGoesDown: the indices of chosen tokens go to the rank of a request's latents, or to the parts of a striped one in proportion.
 func TestChoiceGoesDown(t *testing.T) {
+	deep.Heavy(t)
 	for stripe, bursts := range map[string]int64{"none": 128, "channels": 16} { // of 8,192 B on the busiest channel
 		d := indexedDevices(t, "comm.stripe="+stripe)
 		x := d.stepAt(100_000, 2000)
@@ -117,6 +121,7 @@ func TestChoiceGoesDown(t *testing.T) {
 // TestPartsOfChoices: each of eight parts takes as long as an eighth of the choice from an eighth of the context. Together they read
 // about as much as one head, and open as many rows, each part rounded up to a row.
 func TestPartsOfChoices(t *testing.T) {
+	deep.Heavy(t)
 	const context = 8 * 112 * 20
 	d, whole := indexedDevices(t, "comm.stripe=channels", "model.index_top_k=80"), indexedDevices(t, "model.index_top_k=80")
 	x := d.stepAt(context)

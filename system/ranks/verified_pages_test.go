@@ -58,6 +58,7 @@ func TestVerifiedPages(t *testing.T) {
 // TestVerifiedChoices: ranks score the bounds of pages once for each token that makes a list, and for each query head if these
 // choose separately.
 func TestVerifiedChoices(t *testing.T) {
+	deep.Heavy(t)
 	for _, group := range []string{"per-head", "sum", "max", "softmax-sum"}[:deep.Of(1, 4, 4)] {
 		var clocks [4]int64
 		for k := 1; k <= 3; k++ {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/internal/deep"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/system"
 )
@@ -89,6 +90,7 @@ func TestAddedCostsAndValues(t *testing.T) {
 // TestAddedRuns: a policy of another package runs on each system that accepts it, under all laws, with and without skipped
 // layers, and takes no longer than dense attention.
 func TestAddedRuns(t *testing.T) {
+	deep.Heavy(t)
 	loader := extended(t)
 	help := system.Policies(loader)
 	for _, name := range help[len(help)-1].Systems {

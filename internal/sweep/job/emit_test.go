@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/deep"
 )
 
 func emit(t *testing.T, form string, j *Job) string {
@@ -74,6 +75,7 @@ func runScript(t *testing.T, script, elements, status, restarts string) []string
 // TestSlurmScript runs the script that is emitted for awkward names: shards and
 // merge get exactly their arguments.
 func TestSlurmScript(t *testing.T) {
+	deep.Heavy(t)
 	if _, err := exec.LookPath("bash"); err != nil {
 		t.Skip("no bash")
 	}

@@ -81,6 +81,7 @@ func near(a, b float64) bool { return math.Abs(a-b) <= 1e-9*math.Abs(b) }
 
 // TestGenerates runs the sample of lab/docs/sparse.md: text, clocks and bytes agree with the page.
 func TestGenerates(t *testing.T) {
+	deep.Heavy(t)
 	page, err := os.ReadFile("../../docs/sparse.md")
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 // TestRunCountsWhatEvalLogs: in every layer, a request of the language model attends to as many
 // tokens in a simulated run as in the model itself.
 func TestRunCountsWhatEvalLogs(t *testing.T) {
+	deep.Heavy(t)
 	const prompt, steps = 200, 40
 	trace := filepath.Join(t.TempDir(), "one.csv")
 	if err := os.WriteFile(trace, fmt.Appendf(nil, "arrival_ns,input_tokens,output_tokens\n0,%d,%d\n", prompt, steps+1), 0o600); err != nil {

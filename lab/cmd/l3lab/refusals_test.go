@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/internal/cli"
+	"github.com/l3sim/l3sim/internal/deep"
 	"github.com/l3sim/l3sim/lab/lm"
 	"github.com/l3sim/l3sim/scheduler/predict"
 )
@@ -26,6 +27,7 @@ func files(t *testing.T, texts map[string]string) {
 
 // TestRefusals: what each command refuses at once, word for word: one line, exit code 2, nothing on standard output.
 func TestRefusals(t *testing.T) {
+	deep.Heavy(t)
 	files(t, map[string]string{"x.csv": "m,n,k,us\n1,2,3,4\n", "empty": "", "two": "ab", "nine": "123456789", "mine.toml": ""})
 	if err := os.Mkdir("folder", 0o755); err != nil {
 		t.Fatal(err)
