@@ -3,7 +3,39 @@ package llm
 import (
 	"cmp"
 	"fmt"
+
+	"github.com/l3sim/l3sim/input"
 )
+
+// Keys of the number of experts, of the number that a token takes, and of an expert's width, in different families.
+var (
+	expertsKeys = []string{"num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts", "num_routed_experts"}
+	activeKeys  = []string{"num_experts_per_tok", "num_experts_per_token", "experts_per_token", "top_k_experts", "moe_topk", "moe_top_k", "moe_k", "num_selected_experts"}
+	widthKeys   = []string{"moe_intermediate_size", "expert_intermediate_size", "moe_ffn_hidden_size", "expert_ffn_hidden_size"}
+)
+
+// expertsKey returns the key with a model's number of experts, or "" for a dense model, which includes one expert.
+func expertsKey(keys map[string]any) string {
+	for _, key := range expertsKeys {
+		if v := keys[key]; !isNone(v, 1.0) {
+			return key
+		}
+	}
+	return ""
+}
+
+// otherExperts is the error for a file with experts whose family has no key, or another key, for them; nil for other files.
+func (f *family) otherExperts(keys map[string]any) *input.Error {
+	key := expertsKey(keys)
+	if key == "" || key == f.experts || f.experts != "" && !isNone(keys[f.experts], 1.0) {
+		return nil
+	}
+	expected := "none: models of this model_type are dense"
+	if f.experts != "" {
+		expected = "the experts of this model_type in the key " + f.experts
+	}
+	return &input.Error{Key: key, Value: written(keys[key]), Expected: expected}
+}
 
 // Keys of shared experts in different families: their number, each as wide as the others, or their total width.
 var (
