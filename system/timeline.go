@@ -69,8 +69,8 @@ func (d *decodeLoad) add(o decodeLoad) {
 	d.requests, d.context = d.requests+o.requests, d.context+o.context
 }
 
-// admits says whether an iteration belongs to the recording. If the run chooses the window, an iteration of a
-// quarter more weight starts it again.
+// admits says whether an iteration belongs to the recording. If the run chooses the window, it
+// begins again at an iteration whose weight is a quarter above that of the window's first.
 func (r *Recording) admits(start, end units.Duration, b *scheduler.Batch) bool {
 	if !r.chooses {
 		return r.overlaps(start, end)

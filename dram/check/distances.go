@@ -39,8 +39,8 @@ func (c *Checker) checkDistances(r Record, met *Record) {
 	}
 }
 
-// overtakes reports whether the burst of r, of another rank, ends before that of first begins, with the gap that a rule of steps requires
-// between them.
+// overtakes reports whether the burst of r, a later command to another rank, ends before the burst of first begins, with at least the gap
+// between them that a rule of the given steps requires.
 func (c *Checker) overtakes(first, r Record, steps int64) bool {
 	data := func(c dram.Command) bool { return c.IsRead() || c.IsWrite() }
 	if !data(first.Command) || !data(r.Command) {

@@ -30,8 +30,8 @@ func (b Bind) String() string {
 	return fmt.Sprintf("%s +%.0f%%%s", b.Name, 100*b.Gain, sign)
 }
 
-// gains are the relative rises of the rate that are tried, in this order. What does not reach the first does
-// not bind.
+// gains are the relative rises of the rate that are tried, in this order. A resource
+// or target that, doubled, raises the rate by less than the first does not bind.
 var gains = []float64{0.05, 1, 0.25}
 
 // more is a resource or a target, with the settings that double it.

@@ -36,8 +36,9 @@ func likelyShares(p float64, n int) (low, high float64) {
 	return middle - width, middle + width
 }
 
-// likely measures the likely range of the highest rate: the rates that an entrant holds if as many requests must attain their targets as the
-// bounds of so small a sample require. It notes this if few requests decide.
+// likely measures the likely range of the highest rate. In a small sample the share of requests that attain their targets is off by
+// chance; the range is from the rate at which its upper bound would be required to that of its lower bound. It notes this if few
+// requests decide.
 func (c *Contest) likely(e *entrant, row *Row) {
 	share := e.judge.share
 	_, n := sample(c.trace, row.Users)

@@ -36,8 +36,8 @@ func TestUsers(t *testing.T) {
 	}
 }
 
-// TestFirstOfUsers: the first request of each user is not measured, as all arrive at once; with many users, as many as leave half of the
-// requests.
+// TestFirstOfUsers: the first request of each user is not measured, as all arrive at once; but never more than half of the requests
+// are left out.
 func TestFirstOfUsers(t *testing.T) {
 	for _, x := range []struct{ n, users, from, to int }{
 		{100, 0, 10, 90}, {100, 10, 10, 90}, {100, 11, 11, 90}, {100, 50, 50, 90}, {100, 51, 50, 90}, {100, 1000, 50, 90}, {50, 1, 5, 45}, {51, 30, 25, 46}, {2500, 300, 300, 2250},

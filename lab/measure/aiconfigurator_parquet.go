@@ -202,7 +202,7 @@ func (r *parquetReader) value(column string) string {
 	return ""
 }
 
-// publishedSpread names how rows of experts deal tokens to these.
+// publishedSpread has our names of how a table's row spreads tokens over the experts.
 var publishedSpread = map[string]string{"balanced": evenSpread, "power_law_1.2": skewedSpread}
 
 // record returns row n as CSV, nil for one that is not taken: with several beams, another number of heads, or loads of experts that the

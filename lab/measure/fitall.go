@@ -161,8 +161,8 @@ func (t *Target) FitHeldOut(kind Kind, samples []Sample, o Options) (held Errors
 	return held, ok, t.fit(kind, samples, o)
 }
 
-// heldOut judges samples by fits to the others among them and to always, in n folds of shapes, or
-// fewer if there are fewer shapes.
+// heldOut divides samples by shape into n folds, or fewer if there are fewer shapes, and judges each fold by a fit to the other folds and
+// to the samples of always.
 func (t *Target) heldOut(kind Kind, samples []Sample, n int, always []Sample, o Options) (held Errors, ok bool, err error) {
 	return t.heldOutBy(func(part *Target, train []Sample) error { return part.fit(kind, train, o) }, samples, n, always)
 }

@@ -30,7 +30,7 @@ const (
 	widestGroup  = 48    // query heads of a KV head, from which on TensorRT-LLM reads the cache for each of them
 	fewestRows   = 40    // least rows of a kind of kernels
 	fewestSizes  = 20    // least rows of a collective or of an indexer's kernel, which have few sizes
-	launches     = 30e-6 // seconds: if memory takes longer for the bytes that the L2 holds, its warmth shows beside launches of 10 us
+	launches     = 30e-6 // seconds that memory needs for what fits in the L2, above which a warm L2 is seen beside launches of 10 us
 )
 
 // FitPublished fits the kernels of a framework to AIConfigurator's tables. It leaves out rows by rule, and of each kind keeps the kernel

@@ -26,7 +26,7 @@ func TestEnergyByHand(t *testing.T) {
 				t.Fatal(err)
 			}
 			did, each := run.Tally(spec), costs.Each(level)
-			// Scores of 16 tokens of a way are 32 bytes; probabilities, on the way back, too. Sums are 32 bytes for each 16 dimensions, from each stack or from the unit
+			// Scores of 16 tokens of a way are 32 bytes, and so are the probabilities that come back. Sums are 32 bytes for each 16 dimensions, from each stack or from the unit
 			// in the buffer die.
 			moves := 2*2048.0/16 + 2*map[Level]float64{Bank: 16, BankGroup: 16, Buffer: 8}[level]
 			got := did.Joules(each)

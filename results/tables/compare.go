@@ -215,7 +215,7 @@ func (s *side) renamed(b *side) map[string]string {
 
 func (c *Comparison) point(a, b *side, oldName, name string) PointChange {
 	p := PointChange{Name: name, Fate: OtherSeeds, Lost: len(a.rows[oldName]), Metrics: map[string]*Change{}}
-	var oldRows, newRows []int // of seeds in both that are done in the new table
+	var oldRows, newRows []int // rows of the seeds that both tables have and the new one has finished
 	for _, rb := range b.rows[name] {
 		ra := slices.IndexFunc(a.rows[oldName], func(r int) bool { return a.Rows[r][a.seed] == b.Rows[rb][b.seed] })
 		if ra >= 0 {

@@ -99,7 +99,7 @@ type contender struct {
 	wins   float64 // over all others
 }
 
-// duels returns the pairs of the points of rows.
+// duels returns every pair of the points that rows belong to.
 func (t *Table) duels(rows []int, value int, better Better) (pairs []duel) {
 	point, draw := slices.Index(t.Columns, PointColumn), slices.Index(t.Columns, DrawColumn)
 	var all []*contender

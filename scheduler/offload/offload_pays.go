@@ -69,9 +69,9 @@ func (o *Former) spared(w *batching.Waiting) float64 {
 	return max(0, float64(steps*there*step)*(1/float64(gpus)-added))
 }
 
-// later returns the time that a prompt adds to an iteration in which the GPUs run it with as many of the prompts behind it as fit. If it
-// ran earlier, another prompt would take its place, so its cost beside all others is not enough: a share of what the first prompt costs
-// beyond that is added.
+// later returns the time that a prompt adds to an iteration in which the GPUs run it with as many of the prompts behind it as fit. Its
+// cost beside all the others would be too little, since if it ran earlier another prompt would take its place; so a share of the
+// difference to the cost of the first prompt is added.
 func (o *Former) later(w *batching.Waiting, tokens int) float64 {
 	s, t := o.s, &o.trial
 	t.chunks = t.chunks[:0]

@@ -192,7 +192,7 @@ func rotate[T any](r []T, n int) {
 
 // appendState appends all that determines the future. Times in the past that only bound the future
 // from below are written as now. The lane of an operation follows from its layer. An operation that
-// waits for a single other needs no entry, since the other has one.
+// waits for a single other needs no entry: the other's entry determines it.
 func (e *Engine) appendState(b []int64) []int64 {
 	first := e.sub[e.reference()].layer
 	since := func(t Time) int64 { return int64(max(t-e.now, 0)) }

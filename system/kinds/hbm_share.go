@@ -68,7 +68,8 @@ func (e *hbmPIM) weightBytes(tokens, columns int) float64 {
 	return float64((tokens+r.tokens-1)/r.tokens) * float64(columns*e.Model.FFNMatrices()*e.Model.Hidden) * r.element
 }
 
-// helped counts the weights that the units read in all layers for a sub-batch, in tokens of KV heads, and the work of the commands.
+// helped returns what the units do in all layers for a sub-batch: the weights that they read, as the tokens of a KV head whose keys and
+// values have as many bytes, and the work of the commands.
 func (e *hbmPIM) helped(tokens int) (read int64, did hbm.Tally) {
 	columns, _ := e.Helps(tokens)
 	if columns == 0 {
