@@ -1,9 +1,11 @@
 package gpu
 
 import (
+	"math"
 	"testing"
 
 	"github.com/l3sim/l3sim/llm"
+	"github.com/l3sim/l3sim/units"
 )
 
 // TestChosenSteps: a decode step over chosen rows takes the kernel of whole contexts, each verified token over 2,048 rows of its own, however
@@ -134,5 +136,69 @@ func TestWidenedWeights(t *testing.T) {
 	wide, _ := c.indexProducts(4096)
 	if got, want := wide.Seconds-narrow.Seconds, c.product(4096, 192, 7168, c.uniform).Seconds-c.product(4096, 192, 7168, c.projections).Seconds; !near(got, want) || want == 0 {
 		t.Errorf("16 bits add %g s, want %g", got, want)
+	}
+}
+
+// TestChosenTiles: a token's heads are in blocks of a tile each, which share the SMs: on 132 of them, 66 tokens of 128 heads take a wave of
+// tiles of 64, like 132 tokens of 64 heads or of one; 67 tokens take two. FP8 rows reach their share of the rate.
+func TestChosenTiles(t *testing.T) {
+	s := &Spec{SMs: 132, Peak16: 1e15, MemoryBandwidth: 1e15}
+	s.Latent.Chosen = ChosenSpec{Efficiency: Efficiency{Compute: 0.5, Memory: 1}, TileRows: 64, Slots: 2048, RowTime: 1, WaveQuantization: true, WidenedShare: 0.5}
+	tile := 2 * 64 * 2048 * (576 + 512) / (0.5e15 / 132)
+	for _, c := range []struct {
+		tokens, heads int
+		widened       bool
+		want          float64
+	}{{66, 128, false, tile}, {132, 64, false, tile}, {132, 1, false, tile}, {67, 128, false, 2 * tile}, {133, 64, false, 2 * tile}, {1, 65, false, tile}, {66, 128, true, 2 * tile}} {
+		h := Heads{Query: c.heads, KV: 1, Dim: 576, Value: 512, ElementBits: 16, Latent: true, widened: c.widened}
+		rows := int64(c.tokens) * 2048
+		got := s.ChosenCost(c.tokens, rows, 2048, h)
+		if want := map[bool]float64{false: 2048e-12, true: 4096e-12}[c.widened]; !near(got.Compute, c.want) || !near(got.Latency, want) {
+			t.Errorf("%+v: %g and %g s, want %g and %g", c, got.Compute, got.Latency, c.want, want)
+		}
+	}
+	if h := s.ofRows(Heads{Latent: true, KVFloat: true, KVBits: 8, ElementBits: 16}); !h.widened {
+		t.Error("FP8 rows are not widened")
+	}
+	if h := s.ofRows(Heads{Latent: true, ElementBits: 16}); h.widened {
+		t.Error("rows of 16 bits are widened")
+	}
+}
+
+// TestPromptsReadOnce: a second reading of latents for more heads hits the L2 in prompts, whose tokens read the same rows, and not in steps.
+func TestPromptsReadOnce(t *testing.T) {
+	s := latentGPU(t)
+	s.Latent.Decode.GroupLimit, s.Latent.Decode.WideGroup, s.Latent.Decode.AgainShare, s.Latent.Chosen = 16, 0, 1, ChosenSpec{}
+	c := NewModelCost(s, indexedModel(4, ""))
+	h := c.kinds[0].heads
+	prompt := h
+	prompt.prompt = true
+	if step, once := s.DecodeAttentionCost(UniformBatch(100, 2048), h), s.DecodeAttentionCost(UniformBatch(100, 2048), prompt); h.Query != 32 || step.Memory < 1.9*once.Memory {
+		t.Errorf("%d heads take %g s of memory in steps, %g in prompts", h.Query, step.Memory, once.Memory)
+	}
+	if got, want := c.Chosen(llm.Chosen{Tokens: 100, Rows: 100 * 2048, Longest: 2048}), c.prefills(s.DecodeAttentionCost(UniformBatch(100, 2048), prompt)).Plus(c.absorb(100)); got != want {
+		t.Errorf("a prompt takes %+v, want %+v", got, want)
+	}
+}
+
+// TestIndexersSmallKernels: layers with an indexer have its small kernels, for contexts of any length.
+func TestIndexersSmallKernels(t *testing.T) {
+	s := latentGPU(t)
+	with := *s
+	with.Index.SmallOverhead, with.Index.SmallTime = 20*units.Microsecond, 30*units.Nanosecond
+	for _, x := range []struct {
+		layers string
+		share  float64
+	}{{"III", 1}, {"ISS", 1. / 3}, {"SSS", 0}} {
+		m := indexedModel(8, x.layers)
+		for _, shape := range []Shape{{Decode: UniformBatch(10, 100)}, {Decode: UniformBatch(10, 10_000)}, {Prefills: 2, Chunk: 5}} {
+			got := NewModelCost(&with, m).AttentionModule(shape, llm.Indexed) - NewModelCost(s, m).AttentionModule(shape, llm.Indexed)
+			if want := x.share * (20e-6 + 10*30e-9); !near(got, want) && math.Abs(got-want) > 1e-15 {
+				t.Errorf("%s, %+v: %g s, want %g", x.layers, shape, got, want)
+			}
+		}
+	}
+	if got, _ := NewModelCost(&with, indexedModel(8, "III")).indexProducts(0); got != (Work{}) {
+		t.Errorf("no tokens: %+v", got)
 	}
 }

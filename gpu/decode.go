@@ -183,9 +183,11 @@ func (s measured) blocks(c *Cost, items, parts, mean, longest, tokens, attended,
 		c.Compute = max(c.Compute, h.stored()*tokens*float64(h.KV)*d.LoneElement.Seconds()/float64(s.SMs))
 	}
 	traffic := c.Bytes
-	if latent != nil {
+	switch {
+	case h.prompt: // repeated reads hit the L2
+	case latent != nil:
 		traffic += float64(latent.again(group) * kvBytes)
-	} else if d.GroupLimit > 0 {
+	case d.GroupLimit > 0:
 		traffic += float64(float64(ceilDiv(group, d.GroupLimit)-1) * kvBytes)
 	}
 	c.Memory = traffic / (d.Memory * float64(s.MemoryBandwidth))

@@ -114,6 +114,30 @@ func TestMeasuredExpertsOfBothTypes(t *testing.T) {
 	}
 }
 
+// TestLeastTiles: a server that chooses tiles by tokens gives tiles of 64 rows to 4 of 32 experts that take 8 rows each of 64 tokens, 8 for
+// each expert of the GPU if it had all; beyond the largest tile, that one. A row adds 1 ns to each of 1,024 and 512 k steps.
+func TestLeastTiles(t *testing.T) {
+	for _, c := range []struct {
+		share          float64
+		tokens, active int
+		tile           float64
+	}{{0, 64, 4, 8}, {1, 64, 4, 64}, {0.5, 64, 4, 32}, {0.51, 64, 4, 64}, {1, 4096, 4, 256}, {1, 8, 4, 8}} {
+		s := expertsSpec()
+		e := &s.Experts.Whole
+		e.RowLatency, e.TileShare, e.StepLatency = 1000, c.share, 2
+		l := NewExpertLoad(c.tokens, c.active, []int{8, 8, 8, 8})
+		shape := Experts{Hidden: 1024, Width: 512, Matrices: 3}
+		if got, want := s.ExpertsCost(expertType("bf16"), &l, shape).Latency, (1024+512)*(2e-9+c.tile*1e-9); !near(got, want) {
+			t.Errorf("%+v: %g s, want %g", c, got, want)
+		}
+		even := ExpertLoad{All: float64(c.tokens * c.active)}
+		even.spread([]llm.ExpertShare{{Experts: 1, Share: 0.5}, {Experts: 3, Share: 0.1}}, 100, 1)
+		if even.Held != 4 || l.Held != 4 || Mean([]ExpertLoad{l, l}).Held != 4 {
+			t.Errorf("%v and %v experts, want 4", even.Held, l.Held)
+		}
+	}
+}
+
 // TestLoneElements: a KV head with a single query head takes its time for each element if that is the longest part. 10 requests of 1,000
 // tokens, with four heads of 128 elements in key and value, have 10.24 million elements over 100 SMs, at 1 ns.
 func TestLoneElements(t *testing.T) {

@@ -30,6 +30,11 @@ type ExpertSpec struct {
 	KRamp            float64 `toml:"k_ramp"`
 	StepLatency      float64 `toml:"step_latency_ns"`
 	WaveQuantization bool    `toml:"wave_quantization"`
+	// RowLatency is the time of a k step of a lone block that each row of its tile adds.
+	RowLatency float64 `toml:"row_latency_ps,omitempty"`
+	// TileShare bounds the rows of a tile from below where the server chooses tiles by the number of tokens alone: they are at least this
+	// share of the rows that an expert would have if the GPU had all pairs of a token and an expert, or the largest tile.
+	TileShare float64 `toml:"tile_share,omitempty"`
 	// ExpertTime is the time that each expert with tokens on the GPU adds: its entry in the lists from which blocks find their tiles.
 	ExpertTime units.Duration `toml:"expert_time"`
 	// PassMemory is the share of the memory bandwidth that passes over activations reach, above 1 if the L2 holds them.
@@ -45,6 +50,8 @@ func (e *ExpertSpec) Check(c *input.Check) {
 	atLeast(c, "tile_knee", e.TileKnee, 0)
 	atLeast(c, "k_ramp", e.KRamp, 0)
 	atLeast(c, "step_latency_ns", e.StepLatency, 0)
+	atLeast(c, "row_latency_ps", e.RowLatency, 0)
+	atLeast(c, "tile_share", e.TileShare, 0)
 	duration(c, "expert_time", e.ExpertTime)
 	c.That(e.AbsentShare >= 0 && e.AbsentShare <= 1, "absent_share", e.AbsentShare, "0 to 1")
 	const inCache = 10 // times the memory's bandwidth, for an L2 that holds the activations
@@ -132,12 +139,13 @@ type ExpertLoad struct {
 	All     float64 // pairs of a token and one of its experts, on any GPU
 	Pairs   float64 // pairs of a token and one of its experts on the GPU: rows of all its experts
 	Touched float64 // experts with at least one row
+	Held    float64 // experts of the GPU
 	tiles   [len(expertTileRows)]float64
 }
 
 // NewExpertLoad returns the load of experts with the given numbers of rows, for a batch of tokens that each take active experts.
 func NewExpertLoad(tokens, active int, rows []int) ExpertLoad {
-	l := ExpertLoad{All: float64(tokens * active)}
+	l := ExpertLoad{All: float64(tokens * active), Held: float64(len(rows))}
 	for _, n := range rows {
 		if n <= 0 {
 			continue
@@ -156,6 +164,7 @@ func NewExpertLoad(tokens, active int, rows []int) ExpertLoad {
 // if it has several tiles; an expert with rows has at least one tile.
 func (l *ExpertLoad) spread(shares []llm.ExpertShare, tokens int, busy float64) {
 	for _, s := range shares {
+		l.Held += float64(s.Experts)
 		touched := 1 - portable.Pow(1-s.Share, float64(tokens))
 		mean := float64(tokens) * s.Share * busy
 		deviation := math.Sqrt(mean * max(0, 1-s.Share))
@@ -192,6 +201,7 @@ func Mean(loads []ExpertLoad) (l ExpertLoad) {
 		l.All += float64(share * m.All)
 		l.Pairs += float64(share * m.Pairs)
 		l.Touched += float64(share * m.Touched)
+		l.Held += float64(share * m.Held)
 		for t := range m.tiles {
 			l.tiles[t] += float64(share * m.tiles[t])
 		}
@@ -236,13 +246,17 @@ func (e *ExpertSpec) product(s *Spec, l *ExpertLoad, inputs float64, n, k int, w
 	fn, fk := float64(n), float64(k)
 	base := Cost{FLOPs: float64(2 * l.Pairs * fn * fk), Bytes: w.bytes(inputs*fk, l.Touched*fn*fk, l.Pairs*fn)}
 	base.Memory = base.Bytes / float64(e.Memory*float64(s.MemoryBandwidth))
-	base.Latency = float64(fk * e.StepLatency * 1e-9)
 	rate := s.peak(w.rate())
 	if w.rate() <= 4 {
 		rate *= 2 // tensor cores double their rate each time the width halves
 	}
 	sm := rate / float64(s.SMs) * e.Compute
+	fewest := e.TileShare * l.All / max(1, l.Held)
 	for i, tm := range expertTileRows {
+		if float64(tm) < fewest && i < len(expertTileRows)-1 {
+			continue
+		}
+		base.Latency = float64(fk * (float64(e.StepLatency*1e-9) + float64(float64(tm)*e.RowLatency*1e-12)))
 		for _, tn := range expertTileColumns {
 			edge := 2 / (1/float64(tm) + 1/float64(tn))
 			blocks := l.tiles[i] * float64(ceilDiv(n, tn))

@@ -71,6 +71,7 @@ func (c *ModelCost) Chosen(x llm.Chosen) Work {
 		return c.prefills(c.spec.ChosenCost(x.Tokens, x.Rows, x.Longest, h)).Plus(c.absorb(x.Tokens))
 	}
 	if c.spec.latentDecode(&h) != nil { // each token a request of its rows
+		h.prompt = true
 		return c.prefills(c.spec.DecodeAttentionCost(DecodeBatch{Requests: x.Tokens, Tokens: x.Rows, Longest: x.Longest}, h)).Plus(c.absorb(x.Tokens))
 	}
 	b := DecodeBatch{Requests: x.Tokens, Tokens: x.Rows, Longest: x.Longest, Page: 1}
@@ -91,5 +92,9 @@ func (c *ModelCost) indexProducts(tokens int) (products, norm Work) {
 	}
 	rest := c.mixed(tokens, m.IndexDim+m.IndexHeads, m.Hidden, of, c.keptAttention)
 	norm = c.small(c.spec.small().norm(false, tokens, m.IndexDim, c.bits)).Plus(c.small(c.spec.small().copies(1, float64(tokens)*2*float64(m.IndexBytes()))))
+	if x := &c.spec.Index; tokens > 0 {
+		more := x.SmallOverhead.Seconds() + float64(float64(tokens)*x.SmallTime.Seconds())
+		norm = norm.Plus(c.spec.work(Cost{Overhead: more, Seconds: more}))
+	}
 	return Work{}.mean(queries.Plus(rest), c.indexers), Work{}.mean(norm, c.indexers)
 }

@@ -17,6 +17,10 @@ type IndexTables struct {
 	Always bool `toml:"always,omitempty"`
 	// WideKeys makes the product of an indexer's key and of its heads' weights take 16 bits, whatever the width of other weights.
 	WideKeys bool `toml:"wide_keys,omitempty"`
+	// SmallOverhead and SmallTime are the launches of an indexer's small kernels, and their time for each token: they rotate, transform and
+	// narrow its queries, and translate choices into places. They run for contexts of any length.
+	SmallOverhead units.Duration `toml:"small_overhead,omitempty"`
+	SmallTime     units.Duration `toml:"small_token_time,omitempty"`
 }
 
 // ScoreSpec holds the parameters of prompts' scores. A block has a few tokens with all index heads, and passes over all keys of its tokens'
@@ -81,6 +85,8 @@ func (p *RankSpec) Check(c *input.Check) {
 
 // Check has the rules of the section [gpu.index].
 func (t *IndexTables) Check(c *input.Check) {
+	duration(c, "small_overhead", t.SmallOverhead)
+	duration(c, "small_token_time", t.SmallTime)
 	given(c, "scores", &t.Scores)
 	given(c, "step_scores", &t.StepScores)
 	given(c, "top_k", &t.TopK)

@@ -75,16 +75,17 @@ func (p *LatentProductSpec) Check(c *input.Check) {
 	c.That(p.ConvertMemory >= 0 && p.ConvertMemory <= mostInCache, "convert_memory_efficiency", p.ConvertMemory, "0 to %d", mostInCache)
 }
 
-// ChosenSpec holds the parameters of attention over chosen rows. For each token there is a tile of its heads, and a block that gathers its
-// rows.
+// ChosenSpec holds the parameters of attention over chosen rows. A block gathers a token's rows for a tile of its heads.
 type ChosenSpec struct {
 	Efficiency
 	// TileRows is the number of heads in a tile, to which a token's heads are padded.
 	TileRows int `toml:"tile_rows"`
-	// Slots is the number of rows that a token's block passes over, chosen or not.
+	// Slots is the number of rows that a block passes over, chosen or not.
 	Slots int `toml:"slots"`
 	// RowTime is a block's time for a row when alone on its SM, with several rows in flight.
 	RowTime units.Duration `toml:"row_time"`
+	// WidenedShare is the share of a kernel's rates, in steps and prompts, that it reaches over FP8 rows that it widens; 0: all of them.
+	WidenedShare float64 `toml:"widened_share,omitempty"`
 	// WaveQuantization rounds the tokens' blocks up to whole waves over the SMs.
 	WaveQuantization bool `toml:"wave_quantization"`
 }
@@ -95,6 +96,7 @@ func (p *ChosenSpec) Check(c *input.Check) {
 	input.Within(c, "tile_rows", p.TileRows, 1, 1024)
 	input.Within(c, "slots", p.Slots, 0, 1<<20)
 	duration(c, "row_time", p.RowTime)
+	c.That(p.WidenedShare >= 0 && p.WidenedShare <= 1, "widened_share", p.WidenedShare, "0 to 1")
 }
 
 // Check has the rules of the section [gpu.latent].
@@ -171,13 +173,22 @@ func (s *Spec) ChosenCost(tokens int, rows int64, longest int, h Heads) Cost {
 	q, kv := h.decodeBytes(n, fr)
 	padded := float64(ceilDiv(h.Query, p.TileRows) * p.TileRows)
 	c := Cost{FLOPs: h.pairFLOPs() * float64(h.Query) * fr, Executed: h.pairFLOPs() * padded * max(fr, n*float64(p.Slots)), Bytes: q + kv, Overhead: p.Overhead.Seconds()}
-	waves := n / float64(s.SMs)
+	blocks := tokens * ceilDiv(h.Query, p.TileRows)
+	waves := float64(blocks) / float64(s.SMs)
 	if waves < 1 || p.WaveQuantization {
-		waves = float64(ceilDiv(tokens, s.SMs))
+		waves = float64(ceilDiv(blocks, s.SMs))
 	}
-	perToken := c.Executed / n / (p.Compute * s.peak(h.ElementBits) / float64(s.SMs))
-	c.Compute = waves * perToken
+	c.Compute = waves * (c.Executed / float64(blocks) / (p.Compute * s.peak(h.ElementBits) / float64(s.SMs)))
 	c.Memory = c.Bytes / (p.Memory * float64(s.MemoryBandwidth))
 	c.Latency = float64(max(longest, p.Slots)) * p.RowTime.Seconds()
-	return c.combine(p.Ridge)
+	return s.widening(c.combine(p.Ridge), &h)
+}
+
+// widening returns the cost of a kernel over chosen rows, which is longer if it widens them.
+func (s *Spec) widening(c Cost, h *Heads) Cost {
+	if share := s.Latent.Chosen.WidenedShare; h.widened && share > 0 {
+		busy := (c.Seconds - c.Overhead) / share
+		c.Compute, c.Memory, c.Latency, c.Seconds = c.Compute/share, c.Memory/share, c.Latency/share, c.Overhead+busy
+	}
+	return c
 }

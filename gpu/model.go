@@ -166,7 +166,7 @@ func (c *ModelCost) batchCost(b DecodeBatch) (cost Cost) {
 	if each, ok := c.choices(&b); ok {
 		h.Query /= c.verified
 		if h = c.spec.ofRows(h); c.spec.latentDecode(&h) != nil && !(c.alwaysChosen() && c.choosesLatents()) {
-			cost = c.spec.DecodeAttentionCost(each, h) // with a page table of single rows, as measured modules do
+			cost = c.spec.widening(c.spec.DecodeAttentionCost(each, h), &h) // with a page table of single rows, as measured modules do
 		} else {
 			cost = c.spec.ChosenCost(each.Requests, each.Tokens, each.Longest, h)
 		}
@@ -202,7 +202,7 @@ func (c *ModelCost) choices(b *DecodeBatch) (each DecodeBatch, ok bool) {
 // kernel takes the time of 16 bits (FlashMLA's sparse FP8 kernel).
 func (s *Spec) ofRows(h Heads) Heads {
 	if h.Latent && h.KVFloat && s.latentDecode(&h) == nil {
-		h.KVBits, h.KVScaleBytes, h.KVFloat, h.kv = 0, 0, false, 0
+		h.KVBits, h.KVScaleBytes, h.KVFloat, h.kv, h.widened = 0, 0, false, 0, true
 	}
 	return h
 }

@@ -242,6 +242,8 @@ type Heads struct {
 	KVBits, KVScaleBytes int
 	KVFloat              bool    // 8-bit k and v are FP8
 	kv                   float64 // kvBytes, if known
+	widened              bool    // k and v are FP8, which a kernel of 16 bits widens
+	prompt               bool    // a batch has the tokens of prompts, whose neighbours read the same rows
 }
 
 // ends returns the number of elements of one token's q and output in a head.

@@ -179,7 +179,7 @@ func (x *routing) draw(r *rand.Rand) []int {
 // expertParameters are those of experts of one element type.
 func expertParameters(e *expertKind) []parameter {
 	spec := func(t *Target) *gpu.ExpertSpec { return e.In(&t.GPU) }
-	return []parameter{
+	own := []parameter{
 		number("compute_efficiency", lowEfficiency, 0.5, highEfficiency, func(t *Target) *float64 { return &spec(t).Compute }),
 		number("memory_efficiency", lowEfficiency, 0.8, highEfficiency, func(t *Target) *float64 { return &spec(t).Memory }),
 		number("ridge", lowRidge, startRidge, highRidge, func(t *Target) *float64 { return &spec(t).Ridge }),
@@ -191,16 +191,33 @@ func expertParameters(e *expertKind) []parameter {
 		number("pass_memory_efficiency", 0.01, 0.5, 10, func(t *Target) *float64 { return &spec(t).PassMemory }),
 		number("absent_share", 0.0001, 0.05, 1, func(t *Target) *float64 { return &spec(t).AbsentShare }),
 	}
+	if e.widens() {
+		own = append(own, number("row_latency_ps", 0.001, 10, 500, func(t *Target) *float64 { return &spec(t).RowLatency }))
+	}
+	return own
+}
+
+// widens reports whether the weights are narrower than the activations. Servers choose the tiles of such kernels by the number of tokens:
+// TensorRT-LLM's and FlashInfer's batched kernels (computeSelectedTileN), Triton's matmul_ogs (tokens_per_expt), Marlin (moe_block_size).
+func (e *expertKind) widens() bool {
+	return slices.Contains([]Kind{MXFP4Experts, MXFP4FP8Experts, Int4Experts}, e.kind)
 }
 
 // expertForms are variants of kernels of experts with parameters that a fit does not move.
 func expertForms(e *expertKind) []func(*gpu.Spec) {
-	form := func(waves bool) func(*gpu.Spec) {
+	form := func(waves bool, share float64) func(*gpu.Spec) {
 		return func(g *gpu.Spec) {
-			*e.In(g) = gpu.ExpertSpec{Efficiency: gpu.Efficiency{Compute: 0.5, Memory: 0.8, Ridge: startRidge}, PassMemory: 0.5, WaveQuantization: waves}
+			*e.In(g) = gpu.ExpertSpec{Efficiency: gpu.Efficiency{Compute: 0.5, Memory: 0.8, Ridge: startRidge}, PassMemory: 0.5, WaveQuantization: waves, TileShare: share}
 		}
 	}
-	return []func(*gpu.Spec){form(true), form(false)}
+	var all []func(*gpu.Spec)
+	if e.kind != MXFP4FP8Experts && e.kind != Int4Experts { // all servers choose these tiles so
+		all = append(all, form(true, 0), form(false, 0))
+	}
+	if e.widens() {
+		all = append(all, form(true, 1), form(false, 1))
+	}
+	return all
 }
 
 // grouped says that a row's router chooses among groups of experts. Balanced scores tie there, so that about half of the experts are

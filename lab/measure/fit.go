@@ -93,34 +93,41 @@ func (t *Target) fit(kind Kind, samples []Sample, o Options) error {
 	trial := *t
 	trial.takeForm(kind)
 	ps := trial.determined(trial.movable(kind), samples)
+	if err := search(&trial, ps, cmp.Or(o.Evaluations, evaluations(kind)), func() float64 { return trial.Loss(samples) }); err != nil {
+		return err
+	}
+	*t = trial
+	t.measured(kind, samples)
+	for _, p := range ps {
+		p.set(t, portable.Significant(p.get(t), 4)) // more digits would claim more precision than the measurements have
+	}
+	return nil
+}
+
+// search moves parameters of a target, each from its start, to where the loss is lowest.
+func search(t *Target, ps []parameter, evaluations int, loss func() float64) error {
 	place := func(x []float64) (outside float64) {
 		for i, p := range ps {
 			v := math.Exp(x[i])
 			inside := min(p.high, max(p.low, v))
 			outside += math.Abs(math.Log(v / inside))
-			p.set(&trial, inside)
+			p.set(t, inside)
 		}
 		return outside
 	}
-	loss := func(x []float64) float64 { return place(x) + trial.Loss(samples) }
 	x := make([]float64, len(ps))
 	for i, p := range ps {
 		x[i] = math.Log(p.start)
 	}
 	for _, size := range simplexes {
-		result, err := optimize.Minimize(optimize.Problem{Func: loss}, x,
-			&optimize.Settings{FuncEvaluations: cmp.Or(o.Evaluations, evaluations(kind))}, &optimize.NelderMead{SimplexSize: size})
+		result, err := optimize.Minimize(optimize.Problem{Func: func(x []float64) float64 { return place(x) + loss() }}, x,
+			&optimize.Settings{FuncEvaluations: evaluations}, &optimize.NelderMead{SimplexSize: size})
 		if result == nil {
 			return err
 		}
 		x = result.X
 	}
 	place(x)
-	*t = trial
-	t.measured(kind, samples)
-	for _, p := range ps {
-		p.set(t, portable.Significant(p.get(t), 4)) // more digits would claim more precision than the measurements have
-	}
 	return nil
 }
 

@@ -26,8 +26,10 @@ func TestFormsOfOtherKinds(t *testing.T) {
 		p.JoinsDecode, p.PacksGroups = false, packs
 		return p
 	}
-	expert := func(waves bool) gpu.ExpertSpec {
-		return gpu.ExpertSpec{Efficiency: start(0.5, 0.8), PassMemory: 0.5, WaveQuantization: waves}
+	experts := func(kind Kind, waves bool, share float64) func(*gpu.Spec) {
+		return func(g *gpu.Spec) {
+			*expertsOf(kind).In(g) = gpu.ExpertSpec{Efficiency: start(0.5, 0.8), PassMemory: 0.5, WaveQuantization: waves, TileShare: share}
+		}
 	}
 	chosen := func(waves bool) gpu.ChosenSpec {
 		return gpu.ChosenSpec{Efficiency: start(0.6, 0.8), TileRows: 64, Slots: chosenRows, WaveQuantization: waves}
@@ -50,8 +52,10 @@ func TestFormsOfOtherKinds(t *testing.T) {
 		LatentAbsorb:     {func(g *gpu.Spec) { g.Latent.Products = products(64, 0) }, func(g *gpu.Spec) { g.Latent.Products = products(128, 0) }},
 		FP8LatentAbsorb:  {func(g *gpu.Spec) { g.Latent.ProductsFP8 = products(64, 0.5) }, func(g *gpu.Spec) { g.Latent.ProductsFP8 = products(128, 0.5) }},
 		SparseLatent:     {func(g *gpu.Spec) { g.Latent.Chosen = chosen(true) }, func(g *gpu.Spec) { g.Latent.Chosen = chosen(false) }},
-		Experts:          {func(g *gpu.Spec) { *expertsOf(Experts).In(g) = expert(true) }, func(g *gpu.Spec) { *expertsOf(Experts).In(g) = expert(false) }},
-		Int4Experts:      {func(g *gpu.Spec) { *expertsOf(Int4Experts).In(g) = expert(true) }, func(g *gpu.Spec) { *expertsOf(Int4Experts).In(g) = expert(false) }},
+		Experts:          {experts(Experts, true, 0), experts(Experts, false, 0)},
+		MXFP4Experts:     {experts(MXFP4Experts, true, 0), experts(MXFP4Experts, false, 0), experts(MXFP4Experts, true, 1), experts(MXFP4Experts, false, 1)},
+		MXFP4FP8Experts:  {experts(MXFP4FP8Experts, true, 1), experts(MXFP4FP8Experts, false, 1)},
+		Int4Experts:      {experts(Int4Experts, true, 1), experts(Int4Experts, false, 1)},
 		AllGather:        {func(g *gpu.Spec) { g.Collectives.AllGather = flagged }},
 		ReduceScatter:    {func(g *gpu.Spec) { g.Collectives.ReduceScatter = flagged }},
 		Dispatch: {func(g *gpu.Spec) {

@@ -5,38 +5,102 @@ import (
 	"strings"
 
 	"github.com/l3sim/l3sim/gpu"
+	"github.com/l3sim/l3sim/llm"
 	"github.com/l3sim/l3sim/units"
+	"github.com/l3sim/l3sim/units/portable"
 )
 
 // launchedAlone is the shortest module of attention that is judged: shorter ones are overheads.
 const launchedAlone = 100e-6
 
-// FitChosen fits the kernel of attention over chosen rows to modules of attention with an indexer, for frameworks whose tables have no such
-// kernel and whose modules always take it. The other kernels of a module are those of the fit. Only its rate and its overhead move.
-func (t *Target) FitChosen(rows []Sample) {
+// tellsOfKernels reports whether a module's time is that of its kernels, not of launches.
+func (s *Sample) tellsOfKernels() bool { return s.Seconds >= max(launchedAlone, 2*s.launched()) }
+
+// FitIndexed fits to modules of attention with an indexer what no kernel's table of their framework has: the indexer's small kernels, its
+// choice, and the rate of attention over chosen rows if the fit has a kernel for it. The other kernels of a module are those of the fit.
+func (t *Target) FitIndexed(rows []Sample) error {
+	trial := *t
+	g := &trial.GPU
+	ps := indexedParameters(g)
+	for _, p := range ps {
+		p.set(&trial, p.start)
+	}
 	var kept []*Sample
-	var rest []float64 // of the module, without that kernel
-	p := &t.GPU.Latent.Chosen
-	p.Compute, p.Overhead = 1, 0
+	var rest []float64 // seconds of a module's other kernels
 	for i := range rows {
-		if s := &rows[i]; s.kind == IndexedLayer && s.Seconds >= launchedAlone {
-			kept = append(kept, s)
-			rest = append(rest, layerKernels(&t.GPU, s)-chosenOfLayer(&t.GPU, s))
+		if s := &rows[i]; s.kind == IndexedLayer && s.tellsOfKernels() {
+			kept, rest = append(kept, s), append(rest, layerKernels(g, s)-fittedOfLayer(g, s))
 		}
 	}
-	loss := func(compute, overhead float64) (sum float64) {
-		p.Compute, p.Overhead = compute, units.FromSeconds(overhead)
+	err := search(&trial, ps, 200, func() (sum float64) {
 		for i, s := range kept {
-			sum += math.Abs(math.Log((rest[i] + chosenOfLayer(&t.GPU, s)) / s.Seconds))
+			sum += math.Abs(math.Log((rest[i] + fittedOfLayer(g, s)) / s.Seconds))
+		}
+		return sum / float64(len(kept))
+	})
+	if err != nil {
+		return err
+	}
+	*t = trial
+	for _, p := range ps {
+		p.set(t, portable.Significant(p.get(t), 4))
+	}
+	return nil
+}
+
+// indexedParameters are those that modules of attention with an indexer determine.
+func indexedParameters(g *gpu.Spec) []parameter {
+	index := func(t *Target) *gpu.IndexTables { return &t.GPU.Index }
+	ps := []parameter{
+		duration("small_overhead", 0.01, 20, 100, func(t *Target) *units.Duration { return &index(t).SmallOverhead }),
+		duration("small_token_time", 1e-5, 0.03, 1, func(t *Target) *units.Duration { return &index(t).SmallTime }),
+	}
+	if g.Index.TopK != (gpu.RankSpec{}) {
+		ps = append(ps, duration("row_time", 0.01, 5, 100, func(t *Target) *units.Duration { return &index(t).TopK.RowTime }),
+			duration("element_time", 1e-6, 3e-4, 0.1, func(t *Target) *units.Duration { return &index(t).TopK.ElementTime }),
+			number("memory_efficiency", lowEfficiency, 0.5, highEfficiency, func(t *Target) *float64 { return &index(t).StepScores.Memory }))
+	}
+	if g.Latent.Chosen.Compute > 0 {
+		ps = append(ps, number("compute_efficiency", lowEfficiency, 0.3, highEfficiency, func(t *Target) *float64 { return &t.GPU.Latent.Chosen.Compute }))
+	}
+	return ps
+}
+
+// fittedOfLayer returns the seconds of a module's kernels that FitIndexed fits.
+func fittedOfLayer(g *gpu.Spec, s *Sample) float64 {
+	x := &g.Index
+	sum := x.SmallOverhead.Seconds() + float64(float64(s.batch*max(1, s.chunk))*x.SmallTime.Seconds())
+	if g.Latent.Chosen.Compute > 0 {
+		sum += chosenOfLayer(g, s)
+	}
+	m := s.model
+	of := llm.Indexing{Requests: s.batch, Queries: 1, Longest: s.context, Pairs: int64(s.batch) * int64(s.context), Keep: m.IndexTopK, Step: true}
+	if s.chunk > 0 {
+		_, of = m.Indexer.Prompt(s.chunk, s.finished)
+		of.Requests, of.Pairs = s.batch*of.Requests, int64(s.batch)*of.Pairs
+	}
+	if of.Longest > m.IndexTopK {
+		if of.Step {
+			of.Keys = of.Pairs
+			sum += g.IndexScoreCost(of, m.IndexHeads, m.IndexDim, int(m.IndexBytes())).Seconds
+		}
+		sum += g.IndexTopKCost(of, false).Seconds
+	}
+	return sum
+}
+
+// FitWidened fits the share of its rates that the kernel over chosen rows reaches over FP8 rows to modules with such rows.
+func (t *Target) FitWidened(rows []Sample) {
+	share := &t.GPU.Latent.Chosen.WidenedShare
+	*share = portable.Significant(lowest(0.2, 1, func(x float64) (sum float64) {
+		*share = x
+		for i := range rows {
+			if s := &rows[i]; s.model.KVFloat() && s.tellsOfKernels() {
+				sum += math.Abs(math.Log(layerKernels(&t.GPU, s) / s.Seconds))
+			}
 		}
 		return sum
-	}
-	compute, overhead := 0.4, 5e-6
-	for range 4 {
-		compute = lowest(0.05, 1, func(x float64) float64 { return loss(x, overhead) })
-		overhead = lowest(1e-6, 100e-6, func(x float64) float64 { return loss(compute, x) })
-	}
-	loss(compute, overhead)
+	}), 4)
 }
 
 // FitArrange fits the part of the overhead of products of FP8 blocks that arranges scales at each call in their table, and that modules of
@@ -54,7 +118,7 @@ func (t *Target) FitArrange(rows []Sample) {
 	most := t.GPU.FP8Block.Overhead.Seconds()
 	*p = units.FromSeconds(lowest(1e-8, most, func(x float64) (sum float64) {
 		for i := range rows {
-			if s := &rows[i]; s.chunk == 0 && s.Seconds >= launchedAlone && whole[i] > without[i] {
+			if s := &rows[i]; s.chunk == 0 && s.tellsOfKernels() && whole[i] > without[i] {
 				sum += math.Abs(math.Log((whole[i] - float64(x/most*(whole[i]-without[i]))) / s.Seconds))
 			}
 		}

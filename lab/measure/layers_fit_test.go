@@ -3,7 +3,6 @@ package measure
 import (
 	"math"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/l3sim/l3sim/internal/deep"
@@ -21,8 +20,8 @@ func moduleRows(t *testing.T, tables Tables, names ...string) (rows []Sample) {
 	return rows
 }
 
-// TestModuleFitsAreRepeated: the kernel over chosen rows in TensorRT-LLM on Hopper, and the launches of SGLang's prompts, are what a third
-// of the tables' modules give.
+// TestModuleFitsAreRepeated: TensorRT-LLM's kernels of an indexer and over chosen rows, and the launches of SGLang's prompts, are what a
+// third of the tables' modules give.
 func TestModuleFitsAreRepeated(t *testing.T) {
 	deep.Heavy(t)
 	var prompts []Sample
@@ -30,11 +29,15 @@ func TestModuleFitsAreRepeated(t *testing.T) {
 	for _, f := range shippedFits {
 		target, tables := shippedTarget(t, f.gpu, f.fit), Tables{publishedFolder, f.system, f.framework, f.version}
 		switch {
-		case f.framework == "trtllm" && strings.HasPrefix(f.gpu, "h"):
-			shipped := target.GPU.Latent.Chosen
-			target.FitChosen(moduleRows(t, tables, "dsa_decode_layer.csv", "dsa_prefill_layer.csv"))
-			if got := target.GPU.Latent.Chosen; math.Abs(got.Compute/shipped.Compute-1) > 1e-3 || math.Abs(got.Overhead.Seconds()/shipped.Overhead.Seconds()-1) > 1e-2 || !target.GPU.Index.Always {
-				t.Errorf("%s: %+v ships as %+v", f.fit, got, shipped)
+		case f.framework == "trtllm":
+			shipped := target.GPU
+			if err := target.FitIndexed(moduleRows(t, tables, "dsa_decode_layer.csv", "dsa_prefill_layer.csv")); err != nil {
+				t.Fatal(err)
+			}
+			for _, p := range indexedParameters(&shipped) {
+				if got, want := p.get(target), p.get(&Target{GPU: shipped}); math.Abs(got/want-1) > 1e-2 || !shipped.Index.Always || !shipped.Index.WideKeys {
+					t.Errorf("%s: %s is %g, not %g", f.fit, p.name, want, got)
+				}
 			}
 		case f.framework == "sglang":
 			if shipped := target.GPU.FP8Block.Arrange; f.gpu == "b200-sxm" {
@@ -43,6 +46,12 @@ func TestModuleFitsAreRepeated(t *testing.T) {
 					t.Errorf("%s: scales are arranged in %v, not %v", f.fit, got, shipped)
 				}
 				target.GPU.FP8Block.Arrange = shipped
+			}
+			if shipped := target.GPU.Latent.Chosen.WidenedShare; f.gpu == "h200-sxm" {
+				target.FitWidened(moduleRows(t, tables, "dsa_decode_layer.csv", "dsa_prefill_layer.csv"))
+				if got := target.GPU.Latent.Chosen.WidenedShare; math.Abs(got/shipped-1) > 1e-2 {
+					t.Errorf("%s: FP8 rows reach %g, not %g", f.fit, got, shipped)
+				}
 			}
 			for _, s := range moduleRows(t, tables, "dsa_prefill_layer.csv") {
 				prompts, sums = append(prompts, s), append(sums, layerKernels(&target.GPU, &s))
@@ -66,7 +75,7 @@ func TestLaunchesByHand(t *testing.T) {
 	if got := launchesOf("dsa_indexer", rows, []float64{1e-3, 3e-3, 1e-3, 1}); got != 2e-3 {
 		t.Errorf("%g s", got)
 	}
-	for source, want := range map[string]float64{"sglang_dsa_indexer_trtllm": 1.49e-3, "sglang_dsa_skip_indexer_trtllm": 0.77e-3, "default": 0} {
+	for source, want := range map[string]float64{"sglang_dsa_indexer_trtllm": 1.49e-3, "sglang_dsa_skip_indexer_trtllm": 0.54e-3, "default": 0} {
 		s := Sample{published: published{source: source}}
 		s.chunk = 5
 		if got := s.launched(); math.Abs(got-want) > 0.1*want {

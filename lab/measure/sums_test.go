@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -32,17 +31,18 @@ func checkTable(t *testing.T, begin, end, want string) {
 	}
 }
 
-// TestLayersPage: the page has the errors of attention modules of 100 us or more, which no fit has used.
+// TestLayersPage: the page has the errors of attention modules that no parameter has seen, of 100 us or more and of twice their launches.
 func TestLayersPage(t *testing.T) {
+	const held = publishedFolder + "/modules_held" // rows of modules with an indexer, to which no fit is made
 	var out strings.Builder
 	out.WriteString("| fit | latents: steps | prompts | with indexer: steps | prompts |\n| --- | --- | --- | --- | --- |\n")
 	for _, f := range shippedFits {
 		target, line, some := shippedTarget(t, f.gpu, f.fit), "| `"+f.fit+"` |", false
 		tables := Tables{publishedFolder, f.system, f.framework, f.version}
-		for _, name := range []string{"mla_decode_layer.csv", "mla_prefill_layer.csv", "dsa_decode_layer.csv", "dsa_prefill_layer.csv"} {
-			rows, err := readFile(filepath.Join(publishedFolder, tables.name(), name), layerModel)
+		for _, file := range []string{publishedFolder + "/%s/mla_decode_layer.csv", publishedFolder + "/%s/mla_prefill_layer.csv", held + "/%s/dsa_decode_layer.csv", held + "/%s/dsa_prefill_layer.csv"} {
+			rows, err := readFile(fmt.Sprintf(file, tables.name()), layerModel)
 			if line += " "; err == nil {
-				e := target.Judge(rows)
+				e := target.Judge(only(rows, (*Sample).tellsOfKernels))
 				some = true
 				line += fmt.Sprintf("%.0f/%.0f/%+.0f ", 100*e.Median, 100*e.P90, 100*e.Bias)
 			}
