@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/deep"
 	"github.com/l3sim/l3sim/system"
 	"github.com/l3sim/l3sim/units"
 
@@ -270,6 +271,7 @@ func TestTwoPresets(t *testing.T) {
 
 // TestHashSeesEveryKey changes one key at a time.
 func TestHashSeesEveryKey(t *testing.T) {
+	deep.Heavy(t)
 	c, err := Load(Options{})
 	if err != nil {
 		t.Fatal(err)

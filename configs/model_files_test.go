@@ -7,12 +7,14 @@ import (
 	"testing"
 
 	. "github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/internal/deep"
 )
 
 const llamaShape = `{"model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256`
 
 // TestModelFiles: the forms of Hugging Face models that --model accepts, and the names that it gives them.
 func TestModelFiles(t *testing.T) {
+	deep.Heavy(t)
 	t.Chdir(t.TempDir())
 	write := func(path, text string) {
 		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {

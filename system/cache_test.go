@@ -233,6 +233,7 @@ func TestCacheErrors(t *testing.T) {
 // TestPreemptedComputesLess: when memory is full and no request begins like another, preempted requests find what they computed
 // in a prefix cache. They prefill less, and all end earlier.
 func TestPreemptedComputesLess(t *testing.T) {
+	deep.Heavy(t)
 	run := func(sets ...string) *Result {
 		sets = append([]string{"gpu.memory_capacity=18GiB", "memory.admission=current", "memory.history=0", "memory.watermark=0", "cache.block=16"}, sets...)
 		cfg := onceIn(t, "gpu-only", sets...)

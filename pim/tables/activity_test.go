@@ -42,6 +42,7 @@ func counted(b *machine.Runner, d *dram.Spec, h machine.Head) machine.Activity {
 // TestActivityBeyondTheBuffer: keys beyond the score buffer are scored twice, and the table counts both. Contexts end on both
 // sides of the end of the buffer and of a row.
 func TestActivityBeyondTheBuffer(t *testing.T) {
+	deep.Heavy(t)
 	for _, c := range []struct {
 		buffer    units.Bytes
 		queries   int

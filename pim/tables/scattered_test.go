@@ -19,6 +19,7 @@ import (
 // with an append, and within a sequence. Where the banks are the bottleneck it is exact; else
 // it is within 1% and 400 clocks.
 func TestListsAreTheRun(t *testing.T) {
+	deep.Heavy(t)
 	for i, c := range []struct {
 		queries, macs, bits int
 		activation          string
@@ -89,6 +90,7 @@ func didAlike(run, table machine.Activity, exact bool) bool {
 // TestListsBeyondTheBuffer: keys whose scores exceed the buffer are scored twice, and their rows are opened twice, including a list's
 // further rows.
 func TestListsBeyondTheBuffer(t *testing.T) {
+	deep.Heavy(t)
 	spec, shape := pim.Default(), oneHead
 	spec.ScoreBuffer, shape.Queries = 64*units.KiB, 8 // 4,096 tokens
 	b, err := machine.NewRunner(spec, parts.DDR4(t), shape)

@@ -10,6 +10,7 @@ import (
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/dram/check"
 	"github.com/l3sim/l3sim/dram/controller"
+	"github.com/l3sim/l3sim/internal/deep"
 	"github.com/l3sim/l3sim/internal/parts"
 	"github.com/l3sim/l3sim/pim"
 )
@@ -76,6 +77,7 @@ func transferRequests(n int, share float64) []controller.Request {
 // by the device's real ones: the exchange takes n clocks on the way, and the
 // data arrives n clocks earlier on the host's side.
 func TestSpoofedTimingIsLegalOnBothSides(t *testing.T) {
+	deep.Heavy(t)
 	for _, c := range []struct {
 		part string
 		n    int

@@ -223,6 +223,7 @@ func TestTableIsTheRunAtLength(t *testing.T) {
 
 // The switch that turns the skipping of repetitions off changes nothing.
 func TestPeriodicSwitch(t *testing.T) {
+	deep.Heavy(t)
 	spec := pim.Default()
 	fast, err := NewKernelTable(spec, parts.DDR4(t), pim.HeadShape{HeadDim: 256, Queries: 2, ElementBits: 16})
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/l3sim/l3sim/attention"
+	"github.com/l3sim/l3sim/internal/deep"
 	"github.com/l3sim/l3sim/internal/parts"
 	"github.com/l3sim/l3sim/pim"
 	"github.com/l3sim/l3sim/pim/machine"
@@ -165,6 +166,7 @@ func (p *valueProblem) folded(t rapid.TB) (worst float64) {
 // TestFoldedScalesBeyondBuffer: scales of values rise or fall by a factor of 32 between thirds of 700 tokens, and the score buffer holds only part
 // of the context: the largest scale is in the last segment, or in the first.
 func TestFoldedScalesBeyondBuffer(t *testing.T) {
+	deep.Heavy(t)
 	for _, unit := range []string{pim.BankUnits, pim.RankLevelUnit} {
 		for _, beyond := range []string{pim.Refetch, pim.Segment} {
 			for _, factor := range []float64{32, 1. / 32} {

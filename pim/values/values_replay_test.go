@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/internal/deep"
 	"github.com/l3sim/l3sim/internal/parts"
 	"github.com/l3sim/l3sim/pim"
 	"github.com/l3sim/l3sim/pim/machine"
@@ -61,6 +62,7 @@ func (p *valueProblem) replay(t *rapid.T) {
 
 // A replay of many rows, with the refreshes that fall between them.
 func TestReplayOfALongHead(t *testing.T) {
+	deep.Heavy(t)
 	spec := precision("fp32")
 	shape := pim.HeadShape{HeadDim: 128, Queries: 2, ElementBits: 16}
 	m, p, data := storedHead(t, spec, shape, 30000, 1)
