@@ -158,6 +158,8 @@ func TestLeastPrefill(t *testing.T) {
 		llama := Heads{Query: 32, KV: 8, Dim: 128, ElementBits: 16}
 		if least, is := (measured{s}).leastPrefill(1, 512, 1<<16, llama), s.PrefillAttentionCost(1, 512, 1<<16, llama).Seconds; least < 0.7*is {
 			t.Fatalf("512 tokens of Llama-3-8B after 65,536 take %g s, at least %g", is, least)
+		} else if token := 512 * (measured{s}).leastPerToken(1<<16, llama); token < 0.4*is {
+			t.Fatalf("512 tokens of Llama-3-8B after 65,536 take %g s, by the token at least %g", is, token)
 		}
 	})
 }
@@ -167,6 +169,9 @@ func checkLeastPrefill(t *rapid.T, s *Spec, batch, chunk, finished int, h Heads)
 	least, is := m.leastPrefill(batch, chunk, finished, h), s.PrefillAttentionCost(batch, chunk, finished, h).Seconds
 	if least > is {
 		t.Fatalf("%d chunks of %d after %d take %g s, at least %g; %+v", batch, chunk, finished, is, least, h)
+	}
+	if token := m.leastPerToken(finished, h); batch == 1 && token*float64(chunk) > is {
+		t.Fatalf("a chunk of %d after %d takes %g s, each token at least %g; %+v", chunk, finished, is, token, h)
 	}
 	long := s.prefillTiles(p, batch, chunk, finished, h, true)
 	if s.Suite == SuiteServer && s.Extend.MaxSplits > 1 && finished > 0 {

@@ -46,7 +46,7 @@ func (a *Attention) PromptsOf(requests, chunk, finished, kvHeads int, windowed b
 // LeastPrompts returns seconds below which the work of Prompts never is, much faster.
 func (c *ModelCost) LeastPrompts(requests, chunk, finished, kvHeads int, windowed bool) float64 {
 	h := c.some(kvHeads, windowed)
-	if c.data || c.latent != nil || c.spec.prefillOf(&h).Model == AttAcc || requests <= 0 || chunk <= 0 {
+	if requests <= 0 || chunk <= 0 || c.promptsUnbounded(&h) {
 		return 0
 	}
 	return float64(measured{c.spec}.leastPrefill(requests, chunk, finished, h) * c.scale.prefill)

@@ -50,8 +50,9 @@ func (f *dealer) cut(s *State, i int, w *Waiting, left int) int {
 	if left <= chunks*multiple {
 		return left
 	}
-	x := f.excessOf(s, i, w)
+	x := f.excessOf(s, i, w, left)
 	switch {
+	case s.Scheduler.Chunking && x.beyond <= chunks*multiple: // even the least number of chunks is too many
 	case x.none(left):
 		return left
 	case !s.Scheduler.Chunking:
@@ -97,6 +98,7 @@ type excess struct {
 	moves      bool           // the tokens go to the ranks
 	moved      int            // tokens that go there without w's
 	pim        units.Duration // T_PIM without tokens that go to the ranks, where f.exact is known
+	beyond     int            // tokens from which on there surely is an excess
 	last       [2]predicted   // the latest without excess, and with
 }
 
@@ -107,13 +109,19 @@ type predicted struct {
 	known  bool
 }
 
-func (f *dealer) excessOf(s *State, i int, w *Waiting) (x excess) {
-	x = excess{f: f, step: s.Batch.Step, sub: &s.Batch.Sub[i], other: &s.Batch.Sub[len(s.Batch.Sub)-1-i], w: w}
+// excessOf prepares predictions for up to left tokens of w.
+func (f *dealer) excessOf(s *State, i int, w *Waiting, left int) (x excess) {
+	x = excess{f: f, step: s.Batch.Step, sub: &s.Batch.Sub[i], other: &s.Batch.Sub[len(s.Batch.Sub)-1-i], w: w, beyond: left + 1}
 	if len(s.Batch.Sub) == 2 {
 		x.moved, x.moves = x.sub.MovedTokens(), !w.Hold.Near
 	}
 	if f.exact != nil {
 		x.pim = f.predictor.PIM(x.other, x.step, 0)
+		moved, c := -1, w.chunk(left, true)
+		if x.moves {
+			moved = x.moved
+		}
+		x.beyond = f.exact.Beyond(x.sub, &c, x.otherPIM(0), moved)
 	}
 	return x
 }
@@ -129,7 +137,7 @@ func (x *excess) of(tokens int) units.Duration {
 }
 
 // none says that there is no excess with some tokens of w.
-func (x *excess) none(tokens int) bool { return x.within(tokens, 0) }
+func (x *excess) none(tokens int) bool { return tokens < x.beyond && x.within(tokens, 0) }
 
 // within says that the excess with some tokens of w is at most limit. It predicts the GPUs' time only where a bound does not decide.
 func (x *excess) within(tokens int, limit units.Duration) bool {

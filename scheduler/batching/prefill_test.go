@@ -110,6 +110,22 @@ type uneven struct{ gpu, dense, moves, pim func(n int) units.Duration }
 func (u uneven) Exceeds(s *scheduler.SubBatch, c *scheduler.Chunk, t units.Duration) bool {
 	return u.dense(s.Tokens()+c.Tokens) > t
 }
+
+// Beyond knows the least number for most predictions, and none for some.
+func (u uneven) Beyond(s *scheduler.SubBatch, c *scheduler.Chunk, t units.Duration, moved int) int {
+	n, none := c.Tokens, c.Tokens%4 == 0
+	for ; n > 0 && !none; n-- {
+		most := t
+		if moved >= 0 {
+			most += u.moves(moved + n)
+		}
+		if tokens := s.Tokens() + n; u.dense(tokens)+u.gpu(tokens) <= most {
+			break
+		}
+	}
+	return n + 1
+}
+
 func (u uneven) Moves(tokens int) units.Duration { return u.moves(tokens) }
 func (u uneven) GPU(s *scheduler.SubBatch, _ int64) units.Duration {
 	return u.dense(s.Tokens()) + u.gpu(s.Tokens())
@@ -120,6 +136,17 @@ func (u uneven) PIM(s *scheduler.SubBatch, _ int64, otherPrefill int) (t units.D
 		t = u.moves(otherPrefill)
 	}
 	return t + u.pim(len(s.Decode))
+}
+
+// counted counts predictions of the GPUs' time.
+type counted struct {
+	uneven
+	asked *int
+}
+
+func (c counted) GPU(s *scheduler.SubBatch, step int64) units.Duration {
+	*c.asked++
+	return c.uneven.GPU(s, step)
 }
 
 // whole hides that a predictor knows parts of its predictions.
@@ -152,8 +179,7 @@ func TestCutByParts(t *testing.T) {
 		i, left := rng.IntN(spec.SubBatches), 1+rng.IntN(4000)
 		var got [2]int
 		for k := range got {
-			count := func(n int) units.Duration { asked[k]++; return u.gpu(n) }
-			var p Predictor = uneven{count, u.dense, u.moves, u.pim}
+			var p Predictor = counted{u, &asked[k]}
 			if k == 1 {
 				p = whole{p}
 			}

@@ -23,6 +23,9 @@ type Exact interface {
 	Predictor
 	// Exceeds says that GPU is surely above t for a sub-batch with one more chunk of a prompt, which may be empty.
 	Exceeds(s *scheduler.SubBatch, c *scheduler.Chunk, t units.Duration) bool
+	// Beyond returns a number of tokens from which on, up to c.Tokens, GPU is surely above t plus Moves of these tokens and of moved others for
+	// a sub-batch with a chunk of that many in place of c; moved is negative if no tokens move. It returns c.Tokens + 1 if it knows none.
+	Beyond(s *scheduler.SubBatch, c *scheduler.Chunk, t units.Duration, moved int) int
 	// Moves returns what PIM adds for prompt tokens of the other sub-batch.
 	Moves(tokens int) units.Duration
 }

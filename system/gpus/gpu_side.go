@@ -399,6 +399,19 @@ func (d *GPUs) LeastAttention(c *scheduler.Chunk) (t units.Duration) {
 	return max(t, 0)
 }
 
+// LeastPerToken returns picoseconds that AtLeast and LeastAttention together take at least for each token of a chunk of this prompt, of any
+// length, but for two nanoseconds a layer. The attention of layers with windows is left out.
+func (d *GPUs) LeastPerToken(c *scheduler.Chunk) (t float64) {
+	for _, run := range d.Attends.Kinds {
+		p, finished, heads := d.Attends.Policy.Prompt(run, 1, c.Finished, c.Last), 0, 0
+		if len(p.Pieces) == 1 && !p.Windowed && p.Pieces[0].Count == 1 && p.Pieces[0].Behind == c.Finished && !d.Appends {
+			finished, heads = max(0, d.behind(p, c.Finished, c)), p.Pieces[0].Heads
+		}
+		t += float64(float64(d.Attends.LayersLike(run)) * d.ModelCost.LeastPerToken(finished, heads, false) * float64(units.Second))
+	}
+	return t
+}
+
 // GPU implements batching.Predictor with the costs themselves (L3, equation 6).
 func (d *GPUs) GPU(s *scheduler.SubBatch, _ int64) units.Duration {
 	for run := range d.Decoding {

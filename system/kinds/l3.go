@@ -43,6 +43,7 @@ type l3 struct {
 	join      units.Duration // GPU time lost in a block that waits for transfers
 	joinWatts float64        // power of the replica's GPUs meanwhile
 	moves     gpus.Times     // time that predictions add for prompt tokens that go to the ranks
+	bounds    []movesBound   // of moves, by tokens
 	imbalance flow.Imbalance
 	learned   *predict.Learned // nil if the predictors are exact
 	sample    scheduler.Sample

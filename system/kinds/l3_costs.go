@@ -1,6 +1,8 @@
 package kinds
 
 import (
+	"sort"
+
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/system/dataflow"
@@ -209,6 +211,66 @@ func (e *l3) Exceeds(s *scheduler.SubBatch, c *scheduler.Chunk, t units.Duration
 	}
 	return t < 0 || e.AtLeast(s.Tokens()+c.Tokens) > t
 }
+
+// Beyond implements batching.Exact. The GPUs' time is at least a product of the tokens, and Moves of the next larger bound in e.movesUpTo
+// bounds that of all numbers below it.
+func (e *l3) Beyond(s *scheduler.SubBatch, c *scheduler.Chunk, t units.Duration, moved int) int {
+	rate := 0.0
+	if !c.Near && e.alone(s) {
+		rate = e.LeastPerToken(c)
+	}
+	if rate <= 0 {
+		return c.Tokens + 1
+	}
+	least := float64(t + 2*units.Duration(e.Model.Layers)*units.Nanosecond)
+	if moved < 0 {
+		return surelyAbove(least/rate, c.Tokens)
+	}
+	bounds := e.movesUpTo(moved + c.Tokens)
+	last := c.Tokens
+	for k := len(bounds) - 1; k >= 0 && last > 0; k-- {
+		if k > 0 && bounds[k-1].tokens-moved >= last {
+			continue
+		}
+		if enough := (least + bounds[k].most) / rate; enough >= float64(last) {
+			return last + 1
+		} else if k == 0 || enough > float64(bounds[k-1].tokens-moved) {
+			return surelyAbove(enough, last)
+		}
+		last = bounds[k-1].tokens - moved
+	}
+	return 1
+}
+
+// surelyAbove returns the first number of tokens above n, at most last + 1.
+func surelyAbove(n float64, last int) int {
+	if n >= float64(last) {
+		return last + 1
+	}
+	return int(max(n, 0)) + 1
+}
+
+// movesBound is a time in picoseconds that Moves of up to so many tokens never exceeds.
+type movesBound struct {
+	tokens int
+	most   float64
+}
+
+// movesUpTo returns bounds for numbers that increase by a quarter, the last of them for at least tokens.
+func (e *l3) movesUpTo(tokens int) []movesBound {
+	for n := 15; len(e.bounds) == 0 || e.bounds[len(e.bounds)-1].tokens < tokens; {
+		if k := len(e.bounds); k > 0 {
+			n = e.bounds[k-1].tokens
+		}
+		n += max(n/4, 1)
+		e.bounds = append(e.bounds, movesBound{n, mostMoves * float64(e.Moves(n))})
+	}
+	k := sort.Search(len(e.bounds), func(k int) bool { return e.bounds[k].tokens >= tokens })
+	return e.bounds[:k+1]
+}
+
+// mostMoves is more than the factor by which Moves of fewer tokens can exceed that of more: pieces of a transfer are rounded up.
+const mostMoves = 1.01
 
 // alone says that the GPUs have no part in the decoding of a sub-batch.
 func (e *l3) alone(s *scheduler.SubBatch) bool {

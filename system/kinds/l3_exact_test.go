@@ -2,12 +2,14 @@ package kinds
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/l3sim/l3sim/internal/deep"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/scheduler/batching"
 	"github.com/l3sim/l3sim/system/flow"
+	"github.com/l3sim/l3sim/units"
 )
 
 // TestExactRunsPredictWhole: an exact run cuts prompts by predictions of whole iterations, other runs
@@ -29,6 +31,7 @@ func TestPartsOfPredictions(t *testing.T) {
 		{"run.model=llama-3-8b"}, {"run.model=gpt-oss-120b"}, {"run.model=qwen3-30b-a3b", "gpu.preset=h100-sxm"}, {"run.model=opt-30b", "model.tensor_parallel=4", "node.gpus=4"},
 		{"run.model=llama-3-8b", "policy.name=quest"}, {"run.model=llama-3-8b", "policy.name=duo"}, {"run.model=llama-3-8b", "comm.stripe=channels"},
 		{"run.model=llama-3-8b", "gpu.power.limit_w=150", "gpu.power.throttle=0.5"}, {"run.model=llama-3-8b", "memory.spare=wait"},
+		{"run.model=gemma-3-27b"},
 	}
 	for n, sets := range cases {
 		if !deep.Case(n, 3) {
@@ -57,9 +60,77 @@ func TestPartsOfPredictions(t *testing.T) {
 					t.Errorf("%v: %v of %d tokens on the GPUs surely exceeds itself", sets, is, tokens)
 				}
 			}
+			checkBeyond(t, e, sets, &sub, rng)
 			moved := 1 + rng.IntN(9000)
 			if sum, is := e.PIM(&sub, 3, 0)+e.Moves(moved), e.PIM(&sub, 3, moved); sum != is {
 				t.Errorf("%v: %v on the PIM, %v by parts", sets, is, sum)
+			}
+		}
+	}
+}
+
+// checkBeyond: from Beyond on the GPUs' time of a sub-batch exceeds a time and Moves, and not from far below it if the time is that of a
+// chunk.
+func checkBeyond(t *testing.T, e *l3, sets []string, sub *scheduler.SubBatch, rng *rand.Rand) {
+	t.Helper()
+	left, moved := 1+rng.IntN(100_000)>>rng.IntN(10), rng.IntN(3)*rng.IntN(700)<<rng.IntN(7)-1
+	c := scheduler.Chunk{Tokens: left, Finished: rng.IntN(200_000) >> rng.IntN(14), Last: true}
+	excess := func(n int) units.Duration {
+		c, grown := c, *sub
+		c.Tokens = n
+		grown.Prefill = append(slices.Clone(sub.Prefill), c)
+		took := e.GPU(&grown, 3)
+		if moved >= 0 {
+			took -= e.Moves(moved + n)
+		}
+		return took
+	}
+	limit := excess(1 + rng.IntN(left))
+	if rng.IntN(3) == 0 {
+		limit = 0
+	}
+	from := e.Beyond(sub, &c, limit, moved)
+	if from < 1 || from > left+1 {
+		t.Fatalf("%v: beyond %d tokens of %d", sets, from, left)
+	}
+	for range 6 {
+		n := from
+		if rng.IntN(3) > 0 {
+			n += rng.IntN(left+1) >> rng.IntN(12)
+		}
+		if n <= left && excess(n) <= limit {
+			t.Errorf("%v: %d tokens after %d take %v less moves of %d, at most %v, but the time is surely exceeded from %d on", sets, n, c.Finished, excess(n), moved+n, limit, from)
+		}
+	}
+}
+
+// TestBeyondIsClose: Beyond excludes all but the chunks of a long prompt that take little more time than there is.
+func TestBeyondIsClose(t *testing.T) {
+	e := rigOf(t, "run.model=llama-3-8b").l3()
+	for _, finished := range []int{0, 5000, 100_000} {
+		c := scheduler.Chunk{Tokens: 512, Finished: finished, Last: true}
+		limit := e.GPU(&scheduler.SubBatch{Prefill: []scheduler.Chunk{c}}, 3) - e.Moves(512)
+		if c.Tokens = 90_000; finished > 0 {
+			c.Tokens = 1 << 19
+		}
+		if from := e.Beyond(&scheduler.SubBatch{}, &c, limit, 0); from <= 512 || from > 1024 {
+			t.Errorf("after %d tokens: surely too long from %d tokens on, 512 are just enough", finished, from)
+		}
+		if from := e.Beyond(&scheduler.SubBatch{}, &c, limit, -1); from > 1024 {
+			t.Errorf("after %d tokens without moves: surely too long from %d tokens on", finished, from)
+		}
+	}
+}
+
+// TestMovesGrow: the bounds of Moves hold for all numbers of tokens below theirs.
+func TestMovesGrow(t *testing.T) {
+	for _, sets := range [][]string{{"run.model=llama-3-8b"}, {"run.model=llama-3-8b", "comm.stripe=channels"}, {"run.model=gpt-oss-120b"}} {
+		e, rng := rigOf(t, sets...).l3(), rand.New(rand.NewPCG(3, 9))
+		for range 300 {
+			n := 1 + rng.IntN(300_000)>>rng.IntN(18)
+			bounds := e.movesUpTo(n)
+			if b := bounds[len(bounds)-1]; b.tokens < n || float64(e.Moves(n)) > b.most {
+				t.Fatalf("%v: %d tokens move in %v, bound of %d: %v", sets, n, e.Moves(n), b.tokens, b.most)
 			}
 		}
 	}

@@ -166,6 +166,8 @@ def _rows(command, set, config, progress, keys):
 
 
 def _sets(values) -> list:
+    if values is not None and not isinstance(values, dict):
+        raise Error(f"set: expected a dict of keys and values, as set={{'gpu.gemm.overhead': '2us'}}; found {values!r}", key="set")
     return [a for key, value in (values or {}).items() for a in ("--set", f"{key}={text(value)}")]
 
 
