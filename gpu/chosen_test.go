@@ -157,6 +157,12 @@ func TestChosenTiles(t *testing.T) {
 			t.Errorf("%+v: %g and %g s, want %g and %g", c, got.Compute, got.Latency, c.want, want)
 		}
 	}
+	s.Latent.Chosen.Cluster = 2 // 66 tokens of 64 heads take a wave of pairs of half a tile each, 67 two
+	for tokens, want := range map[int]float64{1: tile / 2, 66: tile / 2, 67: tile, 133: 1.5 * tile} {
+		if got := s.ChosenCost(tokens, int64(tokens)*2048, 2048, Heads{Query: 64, KV: 1, Dim: 576, Value: 512, ElementBits: 16, Latent: true}); !near(got.Compute, want) {
+			t.Errorf("pairs, %d tokens: %g s, want %g", tokens, got.Compute, want)
+		}
+	}
 	if h := s.ofRows(Heads{Latent: true, KVFloat: true, KVBits: 8, ElementBits: 16}); !h.widened {
 		t.Error("FP8 rows are not widened")
 	}

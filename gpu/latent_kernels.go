@@ -80,6 +80,8 @@ type ChosenSpec struct {
 	Efficiency
 	// TileRows is the number of heads in a tile, to which a token's heads are padded.
 	TileRows int `toml:"tile_rows"`
+	// Cluster is the number of thread blocks, each on an SM, that share a tile; 0: one.
+	Cluster int `toml:"cluster,omitempty"`
 	// Slots is the number of rows that a block passes over, chosen or not.
 	Slots int `toml:"slots"`
 	// RowTime is a block's time for a row when alone on its SM, with several rows in flight.
@@ -90,10 +92,13 @@ type ChosenSpec struct {
 	WaveQuantization bool `toml:"wave_quantization"`
 }
 
+const mostClustered = 16 // thread blocks of CUDA's largest cluster
+
 // Check has the rules of the section of attention over chosen rows.
 func (p *ChosenSpec) Check(c *input.Check) {
 	p.Efficiency.Check(c)
 	input.Within(c, "tile_rows", p.TileRows, 1, 1024)
+	input.Within(c, "cluster", p.Cluster, 0, mostClustered)
 	input.Within(c, "slots", p.Slots, 0, 1<<20)
 	duration(c, "row_time", p.RowTime)
 	c.That(p.WidenedShare >= 0 && p.WidenedShare <= 1, "widened_share", p.WidenedShare, "0 to 1")
@@ -173,7 +178,7 @@ func (s *Spec) ChosenCost(tokens int, rows int64, longest int, h Heads) Cost {
 	q, kv := h.decodeBytes(n, fr)
 	padded := float64(ceilDiv(h.Query, p.TileRows) * p.TileRows)
 	c := Cost{FLOPs: h.pairFLOPs() * float64(h.Query) * fr, Executed: h.pairFLOPs() * padded * max(fr, n*float64(p.Slots)), Bytes: q + kv, Overhead: p.Overhead.Seconds()}
-	blocks := tokens * ceilDiv(h.Query, p.TileRows)
+	blocks := tokens * ceilDiv(h.Query, p.TileRows) * max(1, p.Cluster)
 	waves := float64(blocks) / float64(s.SMs)
 	if waves < 1 || p.WaveQuantization {
 		waves = float64(ceilDiv(blocks, s.SMs))

@@ -57,11 +57,11 @@ func parseTile(text string) (t listedTile, ok bool) {
 		ok = ok && err == nil && n >= 1 && n <= high
 		*to = n
 	}
-	const largest, largestCluster = 1024, 16 // CUDA's threads of a block, and its largest cluster
+	const largest = 1024 // CUDA's threads of a block
 	number(rows, &t.m, largest)
 	number(columns, &t.n, largest)
 	if clustered {
-		number(cluster, &t.cluster, largestCluster)
+		number(cluster, &t.cluster, mostClustered)
 	}
 	if bounded {
 		number(most, &t.most, 1<<30)

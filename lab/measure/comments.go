@@ -59,6 +59,7 @@ var meanings = map[string]string{
 	"latent.tile_rows":                  "rows of a tile, to which tokens of a head, or a token's heads, are padded; small batches",
 	"latent.row_time":                   "a block's time of a chosen row; few tokens",
 	"latent.widened_share":              "of these rates, over FP8 rows, which the kernel widens, 0 for all; FP8 latents",
+	"latent.cluster":                    "thread blocks that share a tile, each on an SM, 0 for one; few tokens",
 	"latent.slots":                      "rows that a token's block passes over, chosen or not; short contexts",
 	"latent.widens_blocks":              "kv_b of FP8 blocks is widened on loading, and its products take 16 bits; FP8 checkpoints",
 	"index.always":                      "attention over chosen rows is the only one, for contexts of any length; short contexts",

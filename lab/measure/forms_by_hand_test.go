@@ -31,8 +31,8 @@ func TestFormsOfOtherKinds(t *testing.T) {
 			*expertsOf(kind).In(g) = gpu.ExpertSpec{Efficiency: start(0.5, 0.8), PassMemory: 0.5, WaveQuantization: waves, TileShare: share}
 		}
 	}
-	chosen := func(waves bool) gpu.ChosenSpec {
-		return gpu.ChosenSpec{Efficiency: start(0.6, 0.8), TileRows: 64, Slots: chosenRows, WaveQuantization: waves}
+	chosen := func(waves bool, cluster int) gpu.ChosenSpec {
+		return gpu.ChosenSpec{Efficiency: start(0.6, 0.8), TileRows: 64, Cluster: cluster, Slots: chosenRows, WaveQuantization: waves}
 	}
 	scores := func(waves bool) gpu.ScoreSpec {
 		return gpu.ScoreSpec{Efficiency: start(0.5, 0.8), KeyTile: 256, WaveQuantization: waves}
@@ -51,13 +51,14 @@ func TestFormsOfOtherKinds(t *testing.T) {
 		FP8LatentPrefill: {func(g *gpu.Spec) { wholeFP8.PacksGroups = g.Latent.Absorbed; g.Latent.PrefillFP8 = wholeFP8 }},
 		LatentAbsorb:     {func(g *gpu.Spec) { g.Latent.Products = products(64, 0) }, func(g *gpu.Spec) { g.Latent.Products = products(128, 0) }},
 		FP8LatentAbsorb:  {func(g *gpu.Spec) { g.Latent.ProductsFP8 = products(64, 0.5) }, func(g *gpu.Spec) { g.Latent.ProductsFP8 = products(128, 0.5) }},
-		SparseLatent:     {func(g *gpu.Spec) { g.Latent.Chosen = chosen(true) }, func(g *gpu.Spec) { g.Latent.Chosen = chosen(false) }},
-		Experts:          {experts(Experts, true, 0), experts(Experts, false, 0)},
-		MXFP4Experts:     {experts(MXFP4Experts, true, 0), experts(MXFP4Experts, false, 0), experts(MXFP4Experts, true, 1), experts(MXFP4Experts, false, 1)},
-		MXFP4FP8Experts:  {experts(MXFP4FP8Experts, true, 1), experts(MXFP4FP8Experts, false, 1)},
-		Int4Experts:      {experts(Int4Experts, true, 1), experts(Int4Experts, false, 1)},
-		AllGather:        {func(g *gpu.Spec) { g.Collectives.AllGather = flagged }},
-		ReduceScatter:    {func(g *gpu.Spec) { g.Collectives.ReduceScatter = flagged }},
+		SparseLatent: {func(g *gpu.Spec) { g.Latent.Chosen = chosen(true, 0) }, func(g *gpu.Spec) { g.Latent.Chosen = chosen(false, 0) },
+			func(g *gpu.Spec) { g.Latent.Chosen = chosen(true, 2) }, func(g *gpu.Spec) { g.Latent.Chosen = chosen(false, 2) }},
+		Experts:         {experts(Experts, true, 0), experts(Experts, false, 0)},
+		MXFP4Experts:    {experts(MXFP4Experts, true, 0), experts(MXFP4Experts, false, 0), experts(MXFP4Experts, true, 1), experts(MXFP4Experts, false, 1)},
+		MXFP4FP8Experts: {experts(MXFP4FP8Experts, true, 1), experts(MXFP4FP8Experts, false, 1)},
+		Int4Experts:     {experts(Int4Experts, true, 1), experts(Int4Experts, false, 1)},
+		AllGather:       {func(g *gpu.Spec) { g.Collectives.AllGather = flagged }},
+		ReduceScatter:   {func(g *gpu.Spec) { g.Collectives.ReduceScatter = flagged }},
 		Dispatch: {func(g *gpu.Spec) {
 			g.Collectives.Dispatch = gpu.ExchangeSpec{Bandwidth: 1e9, LaneBandwidth: 1e9, Ridge: 3}
 		}},

@@ -219,10 +219,12 @@ func latentForms(kind Kind) (all []func(*gpu.Spec)) {
 			})
 		}
 	case SparseLatent:
-		for _, waves := range []bool{true, false} {
-			all = append(all, func(g *gpu.Spec) {
-				g.Latent.Chosen = gpu.ChosenSpec{Efficiency: gpu.Efficiency{Compute: 0.6, Memory: 0.8, Ridge: startRidge}, TileRows: 64, Slots: chosenRows, WaveQuantization: waves}
-			})
+		for _, cluster := range []int{0, 2} { // blocks of a tile in FlashMLA on Hopper and on Blackwell
+			for _, waves := range []bool{true, false} {
+				all = append(all, func(g *gpu.Spec) {
+					g.Latent.Chosen = gpu.ChosenSpec{Efficiency: gpu.Efficiency{Compute: 0.6, Memory: 0.8, Ridge: startRidge}, TileRows: 64, Cluster: cluster, Slots: chosenRows, WaveQuantization: waves}
+				})
+			}
 		}
 	}
 	return all
