@@ -59,7 +59,7 @@ func TestJSONErrors(t *testing.T) {
 	}
 	const again = "; expected a whole file: copy or fetch it again"
 	for text, want := range map[string]string{
-		"[1,\n2": "f:2: the file ends within a value" + again, "[\n\"a": "f:2: the file ends within a value" + again,
+		"[1,\n2": "f:2: the file ends within a value" + again, "[1,\n": "f:1: the file ends within a value" + again, "[\n\"a": "f:2: the file ends within a value" + again,
 		"1\n\n 2\n\n{\"a\": \"b\n\"}\n": "f:5: not JSON: invalid character '\\n' in string literal", "[1\n2]": "f:2: not JSON: invalid character '2' after array element",
 	} {
 		if err := read(text, strings.NewReader("")); err == nil || err.Error() != want {

@@ -75,6 +75,11 @@ func TestScopesOfHashes(t *testing.T) {
 			t.Error("hashes that an append would change")
 		}
 	}
+	// The hashes of the first session alone are local: they differ from the global ones of the second.
+	first, second, _ := strings.Cut(string(text), "\n")
+	if p := must(t, first+"\n"+strings.Replace(second, `"local"`, `"global"`, 1)).prefixes(); p.SharedTokens != 2*64+64+3*64 {
+		t.Errorf("a local and a global session: %+v", p)
+	}
 	if got := brief(must(t, string(text)+" "+string(text))); strings.Count(got, ";") != 11 {
 		t.Errorf("objects on one line: %s", got)
 	}

@@ -284,6 +284,15 @@ func TestOutputsOfAFlag(t *testing.T) {
 	}
 }
 
+// TestWritableFolder: a folder is tested with a file in it, not with one in the folder for temporary files.
+func TestWritableFolder(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", filepath.Join(dir, "none"))
+	if err := WritableFolder("--to", filepath.Join(dir, "d")); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestProgressOf: the first call starts the display with its total; the current activity follows the counts; some texts are
 // shown on terminals only.
 func TestProgressOf(t *testing.T) {

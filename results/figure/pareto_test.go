@@ -157,6 +157,8 @@ func TestGoalsRefused(t *testing.T) {
 	}{
 		{Selection{Kind: "line", Goals: "max output_tokens_per_s, min tbt_p99_ms"}, "--kind pareto with it"},
 		{Selection{Kind: "pareto", X: "batch", Goals: "max output_tokens_per_s, min tbt_p99_ms"}, "--x = batch: expected either the axes or --goals"},
+		{Selection{Kind: "pareto", Y: "batch", Goals: "max output_tokens_per_s, min tbt_p99_ms"}, "--y = batch: expected either the axes or --goals"},
+		{Selection{Kind: "pareto", Z: "batch", Goals: "max output_tokens_per_s, min tbt_p99_ms"}, "--z = batch: expected either the axes or --goals"},
 		{Selection{Kind: "pareto", Goals: "max output_tokens_per_s"}, "expected two or three goals"},
 		{Selection{Kind: "pareto", Goals: "max output_token_per_s, min tbt_p99_ms"}, `did you mean "output_tokens_per_s"?`},
 		{Selection{Kind: "pareto", Goals: "max output_tokens_per_s, min tbt_p99_ms, min batch", Group: "memory_capacity"}, "no group with a third goal"},
@@ -243,6 +245,10 @@ func TestLogarithmicAxes(t *testing.T) {
 		}
 		if a.logX && a.xMin <= 0 || a.logY && a.yMin <= 0 {
 			t.Errorf("from %g and %g", a.xMin, a.yMin)
+		}
+		p := newFrame(d, "").plot(0, a)
+		if drawn, want := [4]float64{p.X.Min, p.X.Max, p.Y.Min, p.Y.Max}, [4]float64{onAxis(a.xMin, c.logX), onAxis(a.xMax, c.logX), onAxis(a.yMin, c.logY), onAxis(a.yMax, c.logY)}; drawn != want {
+			t.Errorf("%+v: drawn on %v, want %v", c.cells, drawn, want)
 		}
 		var b bytes.Buffer
 		if err := d.Write(&b, "svg", ""); err != nil {
