@@ -148,15 +148,15 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestTraffic counts bytes by hand: 6 layers of 4 heads of 256 bytes a vector.
+// TestTraffic counts bytes of two texts by hand: 6 layers of 4 heads of 256 bytes a vector.
 func TestTraffic(t *testing.T) {
 	m := builtin(t, 1)
-	s, err := Generate(t.Context(), m, desk(t, fp32), [][]byte{SampleText()[:10]}, 6, []*Sampler{NewSampler(0, 1, 0)},
+	s, err := Generate(t.Context(), m, desk(t, fp32), [][]byte{SampleText()[:10], SampleText()[10:20]}, 6, []*Sampler{NewSampler(0, 1, 0), NewSampler(0, 1, 0)},
 		func(int, byte) error { return nil })
 	if err != nil {
 		t.Fatal(err)
 	}
-	const heads, vector = 24, 256
+	const heads, vector = 2 * 24, 256
 	want := Traffic{PCIeDown: heads * vector * (10*2 + 5*3), PCIeUp: heads * vector * 5, Channel: heads * (vector*(10*2+5*4) + 5*64)}
 	if got := s.Traffic(); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
