@@ -129,6 +129,13 @@ func TestWidenedWeights(t *testing.T) {
 	if got := NewModelCost(s, m).absorbedBits(); got != 8 {
 		t.Errorf("one scale: products of %d bits", got)
 	}
+	wider := *s
+	wider.Latent.ProductsFP8 = s.Latent.Products
+	wider.Latent.ProductsFP8.Widens = true
+	wider.Latent.ProductsFP8.ConvertMemory = 1
+	if got, want := wider.AbsorbedCost(8, 100, 512, 128, 8), s.AbsorbedCost(8, 100, 512, 128, 16); got != want {
+		t.Errorf("widened on loading: %+v, want %+v", got, want)
+	}
 	c := NewModelCost(s, m)
 	narrow, _ := c.indexProducts(4096)
 	s.Index.WideKeys = true

@@ -62,6 +62,8 @@ type LatentProductSpec struct {
 	// reaches, above 1 if the L2 holds them; 0: nothing is converted.
 	Convert       units.Duration `toml:"convert_overhead"`
 	ConvertMemory float64        `toml:"convert_memory_efficiency"`
+	// Widens makes the products of FP8 weights take 16 bits: the server widens the weights as it loads them.
+	Widens bool `toml:"widens,omitempty"`
 }
 
 const mostInCache = 10 // times the memory's bandwidth, for an L2 that holds activations
@@ -149,6 +151,9 @@ func (s *Spec) AbsorbedCost(heads, tokens, n, k, bits int) Cost {
 	if bits <= 8 {
 		p = &s.Latent.ProductsFP8
 	}
+	if p.Widens {
+		bits = 16
+	}
 	h, m, fn, fk := float64(heads), float64(tokens), float64(n), float64(k)
 	c := Cost{
 		FLOPs: 2 * h * m * fn * fk, Overhead: p.Overhead.Seconds(),
@@ -161,7 +166,7 @@ func (s *Spec) AbsorbedCost(heads, tokens, n, k, bits int) Cost {
 	c.Compute = max(1, blocks/float64(s.SMs)) * tile / (p.Compute * s.peak(bits) / float64(s.SMs))
 	c.Executed = c.FLOPs * float64(ceilDiv(tokens, p.TileRows)*p.TileRows) / m * float64(bits) / 16
 	c.Memory = c.Bytes / (p.Memory * float64(s.MemoryBandwidth))
-	if p.ConvertMemory > 0 {
+	if p.ConvertMemory > 0 && !p.Widens {
 		bytes := float64(elementBytes(h*m*fk, 16+bits))
 		c.Overhead += float64(bytes/(p.ConvertMemory*float64(s.MemoryBandwidth))) + p.Convert.Seconds()
 		c.Bytes += bytes

@@ -61,6 +61,7 @@ var meanings = map[string]string{
 	"latent.widened_share":              "of these rates, over FP8 rows, which the kernel widens, 0 for all; FP8 latents",
 	"latent.cluster":                    "thread blocks that share a tile, each on an SM, 0 for one; few tokens",
 	"latent.slots":                      "rows that a token's block passes over, chosen or not; short contexts",
+	"latent.widens":                     "FP8 weights are widened on loading, and their products take 16 bits; FP8 checkpoints",
 	"latent.widens_blocks":              "kv_b of FP8 blocks is widened on loading, and its products take 16 bits; FP8 checkpoints",
 	"index.always":                      "attention over chosen rows is the only one, for contexts of any length; short contexts",
 	"index.small_overhead":              "launches of an indexer's small kernels; steps of few tokens",

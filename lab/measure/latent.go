@@ -218,6 +218,11 @@ func latentForms(kind Kind) (all []func(*gpu.Spec)) {
 				g.Latent.ProductsFP8 = p
 			})
 		}
+		if kind == FP8LatentAbsorb {
+			all = append(all, func(g *gpu.Spec) {
+				g.Latent.ProductsFP8 = gpu.LatentProductSpec{Efficiency: gpu.Efficiency{Compute: 0.6, Memory: 0.8, Ridge: startRidge}, TileRows: 64, Widens: true}
+			})
+		}
 	case SparseLatent:
 		for _, cluster := range []int{0, 2} { // blocks of a tile in FlashMLA on Hopper and on Blackwell
 			for _, waves := range []bool{true, false} {
