@@ -181,25 +181,13 @@ func TestHeadsOfByHand(t *testing.T) {
 						d.Stripe.lanes = false
 					}
 				}
-				last := (heads + channels - 1) % channels // channel of the last head's first part
-				if got := d.headsOf(heads, first, 99, -1); got != on[last] {
-					t.Fatalf("part %d of %d heads on the fullest channel: %d, by hand %d", first, heads, got, on[last])
+				if got := d.headsOf(heads, first, 99, -1); got != most {
+					t.Fatalf("part %d of %d heads on the fullest channel: %d, by hand %d", first, heads, got, most)
 				}
 			}
 			if d.onChannel(heads) != most {
 				t.Fatalf("%d of %d heads are on the fullest of %d channels", d.onChannel(heads), heads, channels)
 			}
-		}
-	}
-	// 14 heads on 4 channels: the fullest has four. Of its 800 clocks the mean channel has 700, and at least four heads of the longest request.
-	d := &Devices{Attends: &flow.Attends{Heads: 14}, headMap: headMap{channels: 4, perChannel: 4}}
-	for _, c := range []struct {
-		heads []int64
-		want  int64
-	}{{nil, 701}, {[]int64{100, 101}, 701}, {[]int64{100, 176, 1}, 704}} {
-		g := GroupCost{Clocks: 801, Heads: c.heads}
-		if d.level(&g); g.Clocks != c.want {
-			t.Errorf("%v: %d clocks, by hand %d", c.heads, g.Clocks, c.want)
 		}
 	}
 }

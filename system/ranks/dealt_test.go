@@ -155,30 +155,35 @@ func TestDealtAsOne(t *testing.T) {
 	}
 }
 
-// TestDealtPrediction: predictions take the mean channel, and at least the heads of any request; more requests never
-// take less.
+// TestDealtPrediction: predictions take the busiest channel; more requests never take less. Requests have 4 or 8 heads on 8 or 16
+// channels, and every second one begins where the one before it ends.
 func TestDealtPrediction(t *testing.T) {
-	d := devicesOf(benchOf(t, "run.model=llama-3-70b", "model.tensor_parallel=8", "model.layers=1"))
-	var sub scheduler.SubBatch
-	before := d.PIM(&sub, 0, 0)
-	for i := range 12 {
-		sub.Decode = append(sub.Decode, scheduler.Decoding{Request: int32(i), Base: 5000, Prompt: 1})
-		now := d.PIM(&sub, 0, 0)
-		if now < before {
-			t.Errorf("%d requests are predicted to take %v, one less %v", i+1, now, before)
-		}
-		before = now
-		x := d.Attends.Decode(sub.Decode, 0, 0)
-		// Eight heads a request over 16 channels: the mean channel has half of each, rounded up together.
-		n, half := int64(i+1), int64(i+2)/2
-		traffic := d.Moves(i+1, &vectors{heads: half, fresh: half, All: 8 * n, freshAll: 8 * n})
-		pim := d.layerPIM(&sub, x, 0, 0)
-		if want := d.Latency + traffic.Down.Took() + d.Clock.Time(d.predicted[0].Clocks) + d.UpLatency + traffic.Up; pim != want {
-			t.Errorf("%d requests are predicted to take %v, by hand %v", i+1, pim, want)
-		}
-		head := d.Sequence.At(sub.Decode[0].Context(0))
-		if got, want := d.predicted[0].Clocks, max(head, (int64(i+1)*head+1)/2); got != want {
-			t.Errorf("%d requests of half a head a channel take %d clocks, want %d", i+1, got, want)
+	for _, c := range []struct {
+		heads int64
+		sets  []string
+	}{
+		{8, []string{"model.tensor_parallel=8"}},
+		{4, []string{"policy.name=duo"}},
+		{8, []string{"policy.name=duo", "model.heads=128", "model.kv_heads=16", "model.tensor_parallel=8"}},
+	} {
+		d := devicesOf(benchOf(t, append(c.sets, "run.model=llama-3-70b", "model.layers=1")...))
+		b := &scheduler.Batch{Sub: make([]scheduler.SubBatch, 2)}
+		sub := &b.Sub[0]
+		before := d.PIM(sub, 0, 0)
+		for i := range 12 {
+			sub.Decode = append(sub.Decode, scheduler.Decoding{Request: int32(i), Base: 5000, Prompt: 1})
+			d.Rotate(b)
+			now := d.PIM(sub, 0, 0)
+			if now < before {
+				t.Errorf("%v: %d requests are predicted to take %v, one less %v", c.sets, i+1, now, before)
+			}
+			before = now
+			n, busiest := int64(i+1), int64(i+2)/2 // a head of every second request
+			traffic := d.Moves(i+1, &vectors{heads: busiest, fresh: busiest, All: c.heads * n, freshAll: c.heads * n})
+			pim := d.layerPIM(sub, d.Attends.Decode(sub.Decode, 0, 0), 0, 0)
+			if want := d.Latency + traffic.Down.Took() + d.Clock.Time(busiest*d.Sequence.At(sub.Decode[0].Context(0))) + d.UpLatency + traffic.Up; pim != want {
+				t.Errorf("%v: %d requests are predicted to take %v, by hand %v", c.sets, n, pim, want)
+			}
 		}
 	}
 }

@@ -97,8 +97,8 @@ func (d *Devices) singles(chosen, of, context int) (tokens, rows, last int) {
 // recordedPart returns the number of groups of size tokens that contain a chosen token, in a part with of tokens of a context: the part's share of
 // the groups of the recorded step.
 func (d *Devices) recordedPart(chosen, of, context, size int) int {
-	n := ceilShare(int64(d.recorded.Touched(context, 0, size))*int64(of), context)
-	return min(max(int(n), (chosen+size-1)/size), (of+size-1)/size)
+	n := (d.recorded.Touched(context, 0, size)*of + context - 1) / context
+	return min(max(n, (chosen+size-1)/size), (of+size-1)/size)
 }
 
 // quadTokens is list for pages in quads. All quads but the last ones have equally many pages, and a row has a page of each.

@@ -9,7 +9,7 @@ import (
 // attend adds attention on ranks to the groups of its requests.
 func (d *Devices) attend(groups []GroupCost, requests []scheduler.Decoding, x *policy.Step) {
 	if d.Stripe.Parts > 0 {
-		d.attendStriped(groups, requests, x, false)
+		d.attendStriped(groups, requests, x)
 		return
 	}
 	even := true
@@ -29,11 +29,6 @@ func (d *Devices) attend(groups []GroupCost, requests []scheduler.Decoding, x *p
 		}
 		return
 	}
-	d.attendEvenly(groups, requests, x)
-}
-
-// attendEvenly is attend if all channels have the same number of heads of each class, or can be treated as the fullest.
-func (d *Devices) attendEvenly(groups []GroupCost, requests []scheduler.Decoding, x *policy.Step) {
 	if c := d.whole(x); c != nil {
 		d.attendWhole(groups, requests, c)
 		return

@@ -48,33 +48,29 @@ func (d *Devices) lane(request, offset int32, part, lanes int) int {
 	return int((Scattered(request)%uint64(lanes) + uint64(part)) % uint64(lanes))
 }
 
-// headsOf returns how many heads a channel has of a part, for a request whose heads begin on channel first. With a channel of
-// -1 it is the fullest if heads begin on channel 0: over all parts, which do not get longer, the channel of the last head's first part. If parts are
-// channels, head h has part p on channel (first + h + p) mod channels.
+// headsOf returns how many heads a channel has of a part, for a request whose heads begin on channel first; a channel of -1 is the
+// fullest. If parts are channels, head h has part p on channel (first + h + p) mod channels.
 func (d *Devices) headsOf(heads, part, first, channel int) int {
 	switch {
-	case d.Stripe.lanes && channel < 0:
+	case channel < 0:
 		return d.onChannel(heads)
 	case d.Stripe.lanes:
 		return d.dealt(heads, first, channel)
-	case channel < 0:
-		return d.dealt(heads, part, (heads+d.channels-1)%d.channels)
 	}
 	return d.dealt(heads, first+part, channel)
 }
 
-// attendStriped adds attention at home to the groups of the lanes that have parts of their requests. With alone, as in
-// predictions, a part hides behind no other. If heads do not divide, a lane takes as long as its busiest channel.
-func (d *Devices) attendStriped(groups []GroupCost, requests []scheduler.Decoding, x *policy.Step, alone bool) {
-	apart := d.single && !alone
-	if apart {
+// attendStriped adds attention at home to the groups of the lanes that have parts of their requests. If heads do not
+// divide, a lane takes as long as its busiest channel.
+func (d *Devices) attendStriped(groups []GroupCost, requests []scheduler.Decoding, x *policy.Step) {
+	if d.single {
 		d.loadLanes(groups, requests, x)
 	}
 	for i := range requests {
 		first := d.Begins(requests[i].Request)
 		for part := range d.Stripe.Parts {
 			lane, channel := d.lane(requests[i].Request, requests[i].Offset, part, len(groups)), -1
-			if apart {
+			if d.single {
 				channel = d.busiestOf[lane]
 			}
 			g := &groups[lane]
@@ -82,9 +78,6 @@ func (d *Devices) attendStriped(groups []GroupCost, requests []scheduler.Decodin
 			if attends {
 				g.Requests++
 				g.Vectors.add(&v)
-			}
-			if alone {
-				g.Heads = g.Heads[:0]
 			}
 		}
 	}
