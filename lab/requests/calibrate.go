@@ -73,6 +73,11 @@ func Calibrate(ctx context.Context, logs []*Log, share float64, given configs.Op
 	if !(share >= 0.1 && share <= 0.9) {
 		return nil, &input.Error{Key: "fit", Value: fmt.Sprint(share), Expected: "a share of each log's requests from 0.1 to 0.9; the others judge the fit"}
 	}
+	for _, l := range logs {
+		if n := len(l.Requests); l.first(share) == n {
+			return nil, &input.Error{File: l.File, Key: "requests", Value: fmt.Sprint(n), Expected: "at least two requests: some to fit to, the others to judge the fit"}
+		}
+	}
 	c := &Calibration{Schema: CalibrateSchema, Share: share}
 	for _, k := range constants {
 		if k.Key != "gpu.memory_share" || !slices.ContainsFunc(logs, func(l *Log) bool { return l.Server != nil && l.Server.KV.Tokens > 0 }) {

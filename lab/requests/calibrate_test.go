@@ -127,3 +127,11 @@ func TestBadShares(t *testing.T) {
 		}
 	}
 }
+
+// TestCalibrateNeedsOthers: a log without a request that judges the fit is refused.
+func TestCalibrateNeedsOthers(t *testing.T) {
+	log := &Log{File: "log", Requests: []Request{{Input: 10, Output: 3}}}
+	if _, err := Calibrate(t.Context(), []*Log{log}, 0.5, configs.Options{}); err == nil || !strings.Contains(err.Error(), "log: requests = 1: expected at least two requests") {
+		t.Errorf("one request: %v", err)
+	}
+}

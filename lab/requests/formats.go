@@ -91,7 +91,7 @@ func (p *parser) vllmBench() (all []Request, err error) {
 	}
 	n := len(r.TTFT)
 	if r.Start == nil && n > 0 {
-		return nil, p.at(p.line, "start_times", "", "a time of each request: this version of vLLM does not write when requests were sent")
+		return nil, p.at(p.line, "start_times", "", "a time of each request: neither SGLang nor this version of vLLM writes when requests were sent; AIPerf does")
 	}
 	for _, a := range []struct {
 		key string

@@ -141,7 +141,7 @@ var wrong = []struct{ name, text, says string }{
 	{"times that go back", strings.Replace(sample[servingSim], `"last_token_ts":7.5`, `"last_token_ts":6`, 1), "log:2: time to the last token"},
 	{"scheduled before queued", strings.Replace(sample[servingSim], `"scheduled_ts":6.25`, `"scheduled_ts":6`, 1), "log:2: scheduled_ts = 6: expected a time from"},
 	{"lists of other lengths", strings.Replace(sample[vllmBench], `[20,21,22]`, `[20,21]`, 1), "log:1: start_times = 2: expected as many as ttfts, 3"},
-	{"no times of sending", strings.Replace(sample[vllmBench], `"start_times":[20,21,22],`, "", 1), "log:1: start_times: expected a time of each request: this version"},
+	{"no times of sending", strings.Replace(sample[vllmBench], `"start_times":[20,21,22],`, "", 1), "log:1: start_times: expected a time of each request: neither SGLang nor this version"},
 	{"a list for a value", strings.Replace(sample[aiPerf], `{"value":500,"unit":"ms"}`, `{"value":[500],"unit":"ms"}`, 1), "log:2: metrics.time_to_first_token"},
 	{"a metric that lacks", strings.Replace(sample[aiPerf], `"time_to_first_token"`, `"time_to_second_token"`, 1), "log:2: metrics.time_to_first_token"},
 	{"a negative gap", strings.Replace(sample[vllmBench], `0.75`, `-0.75`, 1), "log:1: itls = -0.75"},

@@ -7,7 +7,8 @@ import (
 
 // latexSpecial escapes what LaTeX would not print literally.
 var latexSpecial = strings.NewReplacer(`\`, `\textbackslash{}`, `{`, `\{`, `}`, `\}`, `$`, `\$`, `&`, `\&`, `#`, `\#`, `%`, `\%`, `_`, `\_`, `^`, `\textasciicircum{}`, `~`, `\textasciitilde{}`,
-	`<`, `\textless{}`, `>`, `\textgreater{}`, `|`, `\textbar{}`, `µ`, `\textmu{}`, `±`, `\textpm{}`, `×`, `\texttimes{}`, `†`, `\textdagger{}`, `‡`, `\textdaggerdbl{}`, `–`, `--`, `−`, `\textminus{}`)
+	`<`, `\textless{}`, `>`, `\textgreater{}`, `|`, `\textbar{}`, `µ`, `\textmu{}`, `±`, `\textpm{}`, `×`, `\texttimes{}`, `†`, `\textdagger{}`, `‡`, `\textdaggerdbl{}`, `–`, `--`, `−`, `\textminus{}`,
+	`≤`, `$\leq$`, `≥`, `$\geq$`, `≈`, `$\approx$`)
 
 // WriteLaTeX writes the table as a tabular of the package booktabs, numbers aligned right. Caption and label belong to the document
 // that inputs the file.
