@@ -110,7 +110,7 @@ func (c *ModelCost) promptTimes(t kernelTimes, x Shape, seconds float64, far str
 	}
 	made := float64(float64(c.model.Layers) * c.expand(x.Prefills*x.Chunk, x.Prefills*x.Finished).Seconds)
 	makes := productKind(c.projections)
-	if c.spec.Latent.Absorbed {
+	if c.absorbsPrompts(x.Prefills * x.Finished) {
 		makes = c.absorbKind()
 	}
 	t.add(makes, made, far)

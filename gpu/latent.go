@@ -159,6 +159,22 @@ func wholePrompts(requests, chunk, finished int) llm.Chosen {
 	return llm.Chosen{Tokens: requests * chunk, Longest: chunk + finished, Rows: n*int64(finished) + n*int64(chunk+1)/2}
 }
 
+// absorbsPrompts reports whether prompts with that many finished tokens together attend to latents directly. SGLang expands the keys of
+// prompts without finished tokens, where that is the least work, and of those with 8,192 and more, chunk by chunk
+// (_handle_attention_backend).
+func (c *ModelCost) absorbsPrompts(finished int) bool {
+	l := &c.spec.Latent
+	return l.Absorbed && (l.ExpandsFrom == 0 || finished > 0 && finished < l.ExpandsFrom)
+}
+
+// promptHeads returns the heads of prompts with that many finished tokens together.
+func (c *ModelCost) promptHeads(finished int) Heads {
+	if c.latent != nil && c.absorbsPrompts(finished) {
+		return c.kinds[0].heads
+	}
+	return c.kinds[0].prompts
+}
+
 // expand returns the product that expands keys and values of prompts' tokens, including tokens before a chunk. If prompts attend to latents
 // directly, it returns the tokens' absorbed products instead.
 func (c *ModelCost) expand(tokens, finished int) Work {
@@ -166,7 +182,7 @@ func (c *ModelCost) expand(tokens, finished int) Work {
 	if tokens += finished; l == nil || tokens <= 0 {
 		return Work{}
 	}
-	if c.spec.Latent.Absorbed {
+	if c.absorbsPrompts(finished) {
 		return c.absorb(tokens - finished)
 	}
 	return c.waits(c.mixed(tokens, l.query*(l.nope+l.value), l.rank, c.projections, c.keptAttention))

@@ -16,6 +16,9 @@ type LatentTables struct {
 	PrefillFP8 PrefillSpec `toml:"prefill_fp8,omitempty"`
 	// Absorbed makes prompts attend to latents directly, as decode steps do.
 	Absorbed bool `toml:"prefill_absorbed,omitempty"`
+	// ExpandsFrom is the number of finished tokens from which absorbed prompts attend to expanded keys and values again, as prompts
+	// without finished tokens then do; 0: all are absorbed.
+	ExpandsFrom int `toml:"prefill_expands_from,omitempty"`
 	// The batched products before and after a decode step, one for each head.
 	Products LatentProductSpec `toml:"products,omitempty"`
 	// WidensBlocks makes these products take 16 bits for weights in FP8 blocks, which the server widens as it loads them.
@@ -108,6 +111,7 @@ func (p *ChosenSpec) Check(c *input.Check) {
 
 // Check has the rules of the section [gpu.latent].
 func (l *LatentTables) Check(c *input.Check) {
+	input.Within(c, "prefill_expands_from", l.ExpandsFrom, 0, 1<<30)
 	given(c, "decode", &l.Decode)
 	given(c, "decode_fp8", &l.DecodeFP8)
 	given(c, "prefill", &l.Prefill)
@@ -132,10 +136,13 @@ func (s *Spec) latentDecode(h *Heads) *LatentDecodeSpec {
 	return nil
 }
 
-// latentPrefill is latentDecode for prompts. If a fit has no FP8 kernels, the 16-bit ones are used.
+// latentPrefill is latentDecode for prompts. If a fit has no FP8 kernels, the 16-bit ones are used. Beside absorbed kernels, prompts with
+// expanded keys take the kernel of other models.
 func (s *Spec) latentPrefill(h *Heads) *PrefillSpec {
 	switch l := &s.Latent; {
 	case !h.Expanded && !h.Latent || s.Suite != SuiteServer:
+		return nil
+	case h.Expanded && l.Absorbed: // the tables' kernels are the absorbed ones
 		return nil
 	case h.KVFloat && l.PrefillFP8.Compute > 0:
 		return &l.PrefillFP8

@@ -145,3 +145,33 @@ func TestLatentModel(t *testing.T) {
 		t.Errorf("an absorbed prompt takes %+v, want %+v; expanded %+v", got, want, expanded)
 	}
 }
+
+// TestExpandsFrom: beside absorbed kernels, prompts without finished tokens and with enough of them take expanded keys and values, and the
+// kernel of other models.
+func TestExpandsFrom(t *testing.T) {
+	s := latentGPU(t)
+	s.Latent.Absorbed, s.Latent.ExpandsFrom = true, 400
+	plain := *s
+	plain.Latent.Prefill, plain.Latent.PrefillFP8 = PrefillSpec{}, PrefillSpec{}
+	c := NewModelCost(s, latentModel(8))
+	l := c.latent
+	for _, x := range []struct {
+		requests, finished int
+		expanded           bool
+	}{{1, 0, true}, {1, 1, false}, {1, 399, false}, {1, 400, true}, {2, 0, true}, {2, 199, false}, {2, 200, true}} {
+		h, made := c.kinds[0].heads, c.absorb(300*x.requests)
+		costs := s
+		if x.expanded {
+			h, costs = l.prompts(16), &plain
+			made = c.waits(c.mixed(x.requests*(300+x.finished), l.query*(l.nope+l.value), l.rank, c.projections, c.keptAttention))
+		}
+		want := c.prefills(costs.PrefillAttentionCost(x.requests, 300, x.finished, h)).Plus(made)
+		a := c.Attention()
+		if got := a.Prompts(x.requests, 300, x.finished, 0); got != want {
+			t.Errorf("%+v: %+v, want %+v", x, got, want)
+		}
+		if got := c.PrefillAttention(300, x.finished); x.requests == 1 && got != want {
+			t.Errorf("%+v alone: %+v, want %+v", x, got, want)
+		}
+	}
+}

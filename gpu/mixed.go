@@ -33,7 +33,7 @@ func (a *Attention) PromptsOf(requests, chunk, finished, kvHeads int, windowed b
 	}
 	h, made := c.some(kvHeads, windowed), Work{}
 	if c.latent != nil {
-		h, made = c.kinds[0].prompts, c.expand(requests*chunk, requests*finished)
+		h, made = c.promptHeads(requests*finished), c.expand(requests*chunk, requests*finished)
 	}
 	if requests != 1 {
 		return a.spread(c.prefills(c.spec.PrefillAttentionCost(requests, chunk, finished, h)).Plus(made))

@@ -92,9 +92,7 @@ func NewModelCost(s *Spec, m *llm.Model) *ModelCost {
 		indexers:     float64(m.CountLayers("I")) / float64(m.Layers),
 		verified:     1,
 	}
-	if c.latent != nil && s.Latent.Absorbed {
-		c.kinds[0].prompts, c.kinds[1].prompts = c.kinds[0].heads, c.kinds[1].heads
-	} else if c.latent != nil && s.Latent.PrefillFP8.Compute > 0 {
+	if c.latent != nil && !s.Latent.Absorbed && s.Latent.PrefillFP8.Compute > 0 {
 		c.kinds[0].prompts.KVFloat, c.kinds[1].prompts.KVFloat = m.KVFloat(), m.KVFloat()
 	}
 	if m.HeadsDiffer() {
@@ -151,7 +149,7 @@ func (c *ModelCost) PrefillAttention(chunk, finished int) Work {
 	if c.alwaysChosen() {
 		return c.Chosen(wholePrompts(1, chunk, finished))
 	}
-	return c.prefills(c.spec.PrefillAttentionCost(1, chunk, finished, c.kinds[0].prompts)).Plus(c.expand(chunk, finished))
+	return c.prefills(c.spec.PrefillAttentionCost(1, chunk, finished, c.promptHeads(finished))).Plus(c.expand(chunk, finished))
 }
 
 // DecodeBatch returns attention of a batch of decoding requests, each over its own context (including its new token).

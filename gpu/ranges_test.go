@@ -103,7 +103,7 @@ func TestRangesAreExact(t *testing.T) {
 	}
 	walk("", reflect.ValueOf(s).Elem())
 	want := map[string]int{
-		"0 (sharp), or 1 to 100": 29, "0 to 1": 20, "0 to 10": 2, "0 to 1048576": 1, "0 to 1099511627776": 10, "0 to 16": 1, "0 to 1e6": 5, "0 to 1e9": 104, "0 to 256": 4, "0 to 65536": 7,
+		"0 (sharp), or 1 to 100": 29, "0 to 1": 20, "0 to 10": 2, "0 to 1048576": 1, "0 to 1073741824": 1, "0 to 1099511627776": 10, "0 to 16": 1, "0 to 1e6": 5, "0 to 1e9": 104, "0 to 256": 4, "0 to 65536": 7,
 		"0ps to 1s": 150, "1 to 100": 2, "1 to 1024": 40, "1 to 1048576": 11, "1 to 1073741824": 11, "1 to 1e9": 5, "1 to 65536": 1, "1B to 1024TiB": 1, "1B to 1TiB": 1,
 		"1B/s to 1000000TB/s": 31, "1FLOP/s to 1000000PFLOP/s": 3, "3 to 6": 1, "at least 0B": 1, "more than 0, at most 1": 66, "more than 0, at most 10": 13, "more than 0, up to 1e6": 1,
 	}

@@ -68,6 +68,7 @@ var meanings = map[string]string{
 	"index.small_token_time":            "of these kernels, for each token; prompts",
 	"index.wide_keys":                   "one product of 16 bits makes an indexer's key and the weights of its heads; decode steps of FP8 checkpoints",
 	"latent.prefill_absorbed":           "prompts attend to latents, as decode steps do; long prompts",
+	"latent.prefill_expands_from":       "from so many finished tokens on prompts attend to expanded keys, as those without any do, 0: none does; short prompts, long contexts",
 	"expert_tokens":                     "most tokens of a batch of experts; beyond them experts are extrapolated",
 	"expert_width":                      "most inner columns of an expert; the same",
 	"small_limit":                       "direct kernels run up to it, if they are faster than the switch and NCCL; batches of up to 500 tokens",
