@@ -11,7 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/l3sim/l3sim/internal/deep"
 )
 
 var update = flag.Bool("update", false, "write the tables of docs/reference/gpu-parameters.md")
@@ -192,7 +191,6 @@ func ends(n []int) string {
 
 // TestParameterTables: docs/reference/gpu-parameters.md has the data of every preset and fit from the files.
 func TestParameterTables(t *testing.T) {
-	deep.Heavy(t)
 	path := filepath.Join("..", "docs", "reference", "gpu-parameters.md")
 	page, err := os.ReadFile(path)
 	if err != nil {

@@ -99,7 +99,7 @@ func (r *Row) describe(j *Judge) {
 	r.BeyondBoards, r.BeyondSlot = system.BeyondBoards(c), r.Summary.Limits().Slot
 	r.MemoryGiB, r.Configured, r.Prices = float64(power.Memory(c))/(1<<30), c.Node.MemoryCapacity, c.Prices.Name
 	r.Notes = system.Notes(c)
-	for _, text := range []string{system.ContextNote(c, j.trace), r.short(len(j.trace.Requests), c.SLO.Attainment)} {
+	for _, text := range []string{system.ContextNote(c, j.trace), r.short(len(j.trace.Requests), c.SLO.Attainment), wholeNote(c, j.trace)} {
 		if text != "" {
 			r.Notes = append(r.Notes, text)
 		}
@@ -146,13 +146,43 @@ func vllm(c *configs.Config) string {
 	if m.ExpertParallel && m.TensorParallel > 1 {
 		text += " --enable-expert-parallel"
 	}
-	if configs.Section[kinds.GPUOnly](c).Policy == kinds.PrefillFirst {
+	if most := wholePrompts(c); most > 0 {
 		text += " --no-enable-chunked-prefill"
+		if m.Context == 0 || m.Context > most {
+			text += fmt.Sprintf(" --max-model-len %d", most) // vLLM starts with no longer one
+		}
 	}
 	if c.Cache.Prefix {
 		return text + " --enable-prefix-caching"
 	}
 	return text + " --no-enable-prefix-caching" // it is on by default in vLLM
+}
+
+// wholePrompts returns the tokens of an iteration of one server of vLLM if its prompts run whole, 0 if they run in chunks.
+func wholePrompts(c *configs.Config) int {
+	if !kinds.Of(c).Planning.VLLM || configs.Section[kinds.GPUOnly](c).Policy != kinds.PrefillFirst {
+		return 0
+	}
+	each := 1
+	if c.Model.DataParallel() {
+		each = c.Model.TensorParallel
+	}
+	return (c.Batching.MaxBatchTokens + each - 1) / each
+}
+
+// wholeNote says which share of the requests vLLM would refuse because their prompts run whole; "" for none.
+func wholeNote(c *configs.Config, trace *traces.Trace) string {
+	most, longer := wholePrompts(c), 0
+	for i := range trace.Requests {
+		if q := &trace.Requests[i]; most > 0 && q.Input+q.Output > most {
+			longer++
+		}
+	}
+	if longer == 0 {
+		return ""
+	}
+	return fmt.Sprintf("vLLM without chunked prefill refuses requests of more than max_num_batched_tokens = %d tokens, %.3g%% of these, which l3sim serves: gpu_only.policy = %q serves them in vLLM, too",
+		most, 100*float64(longer)/float64(len(trace.Requests)), kinds.ChunkedPrefill)
 }
 
 // short returns a title without the keys that differ from a preset: "h200-sxm (changed)", or "b200" for "b200 (h200-sxm, changed:

@@ -8,6 +8,7 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/system"
+	"github.com/l3sim/l3sim/traces"
 )
 
 // TestFewest: of rows that differ only in the number of GPUs, the one with the fewest that holds the rate remains. Rows that differ in
@@ -111,14 +112,14 @@ func TestNodes(t *testing.T) {
 // TestVLLMFlags: the flags of a GPU server for its layout, chunk, batch limit, format of keys and values, policy and cache of prefixes.
 func TestVLLMFlags(t *testing.T) {
 	for want, sets := range map[string][]string{
-		"--tensor-parallel-size 4 --max-num-batched-tokens 1024 --max-num-seqs 64 --gpu-memory-utilization 1 --kv-cache-dtype auto --no-enable-prefix-caching":                                               {"model.tensor_parallel=4", "batching.max_num_seqs=64", "gpu_only.policy=chunked-prefill"},
-		"--tensor-parallel-size 2 --max-num-batched-tokens 1024 --gpu-memory-utilization 1 --kv-cache-dtype auto --data-parallel-size 2 --no-enable-prefix-caching":                                          {"model.tensor_parallel=2", "batching.max_num_seqs=0", "gpu_only.policy=chunked-prefill"},
-		"--tensor-parallel-size 1 --max-num-batched-tokens 1024 --max-num-seqs 8 --gpu-memory-utilization 0.85 --kv-cache-dtype fp8 --data-parallel-size 4 --no-enable-prefix-caching":                       {"model.tensor_parallel=1", "batching.max_num_seqs=8", "model.kv_format=fp8", "gpu.memory_share=0.85", "gpu_only.policy=chunked-prefill"},
-		"--tensor-parallel-size 4 --max-num-batched-tokens 1024 --max-num-seqs 8 --gpu-memory-utilization 1 --kv-cache-dtype auto --no-enable-chunked-prefill --no-enable-prefix-caching":                    {"model.tensor_parallel=4", "batching.max_num_seqs=8", "gpu_only.policy=prefill-first"},
-		"--tensor-parallel-size 4 --max-num-batched-tokens 1024 --max-num-seqs 8 --gpu-memory-utilization 1 --kv-cache-dtype auto --enable-prefix-caching":                                                   {"model.tensor_parallel=4", "batching.max_num_seqs=8", "gpu_only.policy=chunked-prefill", "cache.prefix=true"},
-		"--tensor-parallel-size 2 --max-num-batched-tokens 1024 --max-num-seqs 30 --gpu-memory-utilization 1 --kv-cache-dtype auto --enable-expert-parallel --no-enable-prefix-caching":                      {"run.model=mixtral-8x7b", "model.tensor_parallel=2", "batching.max_num_seqs=30", "gpu_only.policy=chunked-prefill", "model.expert_parallel=true"},
-		"--tensor-parallel-size 1 --max-num-batched-tokens 256 --max-num-seqs 8 --gpu-memory-utilization 1 --kv-cache-dtype auto --data-parallel-size 4 --enable-expert-parallel --no-enable-prefix-caching": {"run.model=mixtral-8x7b", "model.tensor_parallel=4", "batching.max_num_seqs=30", "gpu_only.policy=chunked-prefill", "model.attention_parallel=data", "model.expert_parallel=true", "batching.max_num_batched_tokens=1022"},
-		"--tensor-parallel-size 1 --max-num-batched-tokens 1024 --max-num-seqs 30 --gpu-memory-utilization 1 --kv-cache-dtype auto --no-enable-prefix-caching":                                               {"run.model=qwen3-30b-a3b", "model.tensor_parallel=1", "batching.max_num_seqs=30", "gpu_only.policy=chunked-prefill", "model.attention_parallel=data", "model.expert_parallel=true"},
+		"--tensor-parallel-size 4 --max-num-batched-tokens 1024 --max-num-seqs 64 --gpu-memory-utilization 1 --kv-cache-dtype auto --no-enable-prefix-caching":                                                 {"model.tensor_parallel=4", "batching.max_num_seqs=64", "gpu_only.policy=chunked-prefill"},
+		"--tensor-parallel-size 2 --max-num-batched-tokens 1024 --gpu-memory-utilization 1 --kv-cache-dtype auto --data-parallel-size 2 --no-enable-prefix-caching":                                            {"model.tensor_parallel=2", "batching.max_num_seqs=0", "gpu_only.policy=chunked-prefill"},
+		"--tensor-parallel-size 1 --max-num-batched-tokens 1024 --max-num-seqs 8 --gpu-memory-utilization 0.85 --kv-cache-dtype fp8 --data-parallel-size 4 --no-enable-prefix-caching":                         {"model.tensor_parallel=1", "batching.max_num_seqs=8", "model.kv_format=fp8", "gpu.memory_share=0.85", "gpu_only.policy=chunked-prefill"},
+		"--tensor-parallel-size 4 --max-num-batched-tokens 1024 --max-num-seqs 8 --gpu-memory-utilization 1 --kv-cache-dtype auto --no-enable-chunked-prefill --max-model-len 1024 --no-enable-prefix-caching": {"model.tensor_parallel=4", "batching.max_num_seqs=8", "gpu_only.policy=prefill-first"},
+		"--tensor-parallel-size 4 --max-num-batched-tokens 1024 --max-num-seqs 8 --gpu-memory-utilization 1 --kv-cache-dtype auto --enable-prefix-caching":                                                     {"model.tensor_parallel=4", "batching.max_num_seqs=8", "gpu_only.policy=chunked-prefill", "cache.prefix=true"},
+		"--tensor-parallel-size 2 --max-num-batched-tokens 1024 --max-num-seqs 30 --gpu-memory-utilization 1 --kv-cache-dtype auto --enable-expert-parallel --no-enable-prefix-caching":                        {"run.model=mixtral-8x7b", "model.tensor_parallel=2", "batching.max_num_seqs=30", "gpu_only.policy=chunked-prefill", "model.expert_parallel=true"},
+		"--tensor-parallel-size 1 --max-num-batched-tokens 256 --max-num-seqs 8 --gpu-memory-utilization 1 --kv-cache-dtype auto --data-parallel-size 4 --enable-expert-parallel --no-enable-prefix-caching":   {"run.model=mixtral-8x7b", "model.tensor_parallel=4", "batching.max_num_seqs=30", "gpu_only.policy=chunked-prefill", "model.attention_parallel=data", "model.expert_parallel=true", "batching.max_num_batched_tokens=1022"},
+		"--tensor-parallel-size 1 --max-num-batched-tokens 1024 --max-num-seqs 30 --gpu-memory-utilization 1 --kv-cache-dtype auto --no-enable-prefix-caching":                                                 {"run.model=qwen3-30b-a3b", "model.tensor_parallel=1", "batching.max_num_seqs=30", "gpu_only.policy=chunked-prefill", "model.attention_parallel=data", "model.expert_parallel=true"},
 	} {
 		cfg, err := system.Load(configs.Options{Sets: append([]string{"run.system=gpu-only", "run.model=llama-3-8b", "node.gpus=4", "batching.max_num_batched_tokens=1024"}, sets...)})
 		if err != nil {
@@ -126,6 +127,30 @@ func TestVLLMFlags(t *testing.T) {
 		}
 		if got := vllm(cfg); got != want {
 			t.Errorf("%v: %s, want %s", sets, got, want)
+		}
+	}
+}
+
+// TestWholePrompts: without chunks vLLM takes no request longer than an iteration, 1,024 tokens: two of four are. With chunks it takes all, and
+// with an iteration as long as the model's context it needs no limit of its own.
+func TestWholePrompts(t *testing.T) {
+	trace := &traces.Trace{}
+	for _, output := range []int{24, 1, 25, 5000} {
+		trace.Requests = append(trace.Requests, traces.Request{Input: 1000, Output: output})
+	}
+	for _, x := range []struct {
+		policy, tokens, share string
+		limited               bool
+	}{{"prefill-first", "1024", "50%", true}, {"prefill-first", "8192", "", false}, {"chunked-prefill", "1024", "", false}} {
+		cfg, err := system.Load(configs.Options{Sets: []string{"run.system=gpu-only", "run.model=llama-3-8b", "gpu_only.policy=" + x.policy, "batching.max_num_batched_tokens=" + x.tokens}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if note := wholeNote(cfg, trace); (note == "") != (x.share == "") || !strings.Contains(note, x.share) {
+			t.Errorf("%+v: %q", x, note)
+		}
+		if flags := vllm(cfg); strings.Contains(flags, "--max-model-len") != x.limited {
+			t.Errorf("%+v: %s", x, flags)
 		}
 	}
 }
