@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
 )
 
 var update = flag.Bool("update", false, "write the tables of docs/reference/gpu-parameters.md")
