@@ -130,7 +130,7 @@ func vllm(c *configs.Config) string {
 	case m.Experts == 0:
 		data = c.Replicas()
 	}
-	text := fmt.Sprintf("--tensor-parallel-size %d --max-num-batched-tokens %d", tensor, (c.Batching.MaxBatchTokens+each-1)/each)
+	text := fmt.Sprintf("--tensor-parallel-size %d --max-num-batched-tokens %d", tensor, batchTokens(c))
 	if n := c.Batching.MaxNumSeqs; n > 0 {
 		text += fmt.Sprintf(" --max-num-seqs %d", (n+each-1)/each)
 	}
@@ -163,6 +163,11 @@ func wholePrompts(c *configs.Config) int {
 	if !kinds.Of(c).Planning.VLLM || configs.Section[kinds.GPUOnly](c).Policy != kinds.PrefillFirst {
 		return 0
 	}
+	return batchTokens(c)
+}
+
+// batchTokens returns the tokens of an iteration of one server of vLLM: with data-parallel attention of one GPU.
+func batchTokens(c *configs.Config) int {
 	each := 1
 	if c.Model.DataParallel() {
 		each = c.Model.TensorParallel
